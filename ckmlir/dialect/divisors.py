@@ -88,6 +88,8 @@ class Divisors:
             return _argument_alignment(ir.BlockArgument(pointer))
         if owner.name == PROMISE:
             return lcm(self.alignment(owner.operands[0]), integer_of(owner, "divisor"))
+        if owner.name == "llvm.inline_asm":  # `Pointer.held`
+            return self.alignment(owner.operands[0])
         if owner.name == "llvm.inttoptr":
             return self.of(owner.operands[0]) or MOST_ALIGNED
         if owner.name != "llvm.getelementptr" or len(owner.operands) != 2:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect import compute, regions
-from ckmlir.dialect.build import create, value
+from ckmlir.dialect.build import create, string, value
 from ckmlir.dialect.divisors import constant_of
 from ckmlir.dialect.promise import promise
 from ckmlir.dialect.scalars import bits, is_float, name_of
@@ -127,6 +127,14 @@ class Pointer(Traced):
         if self.alignment % alignment == 0:  # less is promised than is known
             return Pointer(self.value, self.element, alignment)
         return Pointer(promise(self.value, alignment), self.element, alignment)
+
+    @located
+    def held(self) -> Pointer:
+        """The same pointer, computed here and kept in two scalar registers. Else LLVM computes it where it is used, and
+        keeps all that it is computed of until then.
+        """
+        same = {"asm_string": string(""), "constraints": string("=s,0"), "has_side_effects": ir.UnitAttr.get()}
+        return Pointer(value("llvm.inline_asm", self.value.type, [self.value], same), self.element, self.alignment)
 
     @located
     def to(self, name: str) -> Pointer:

@@ -150,12 +150,12 @@ def test_promises_that_are_not_kept_are_found(chip: str) -> None:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_promises_of_addresses(chip: str) -> None:
-    """A pointer that is said to be aligned, and one that memory holds."""
+    """A pointer that is said to be aligned, and is held, and one that memory holds."""
 
     @kernel("addresses", target=get_target(chip), waves=1, arguments={
         "x": ptr("f32", 4), "y": ptr("f32"), "table": ptr("i64"), "n": i32})  # fmt: skip
     def traced(given: Any) -> None:
-        own = given.x.offset(given.n).aligned(16)
+        own = given.x.offset(given.n).aligned(16).held()
         held = given.table.pointer(0, "f32", alignment=8)
         for number, source in enumerate((own, held)):
             row = load(view(source, (ROW,), (1,)).window((ROW,), (0,)))

@@ -210,13 +210,9 @@ def test_reciprocals(number: int) -> None:
     assert all(0 <= dividend // number - (dividend * unsigned >> 32) <= 1 for dividend in dividends)
 
 
-THREE_IN_LANES = pytest.mark.xfail(strict=True, reason="three scalar registers go to lanes (Known gaps)")
-
-
 @pytest.mark.parametrize(("chip", "aligns"), [
     ("gfx942", (1,)), *(pytest.param(chip, range(2, 9), marks=pytest.mark.full) for chip in CHIPS),
-    pytest.param("gfx950", (1,), marks=pytest.mark.full),
-    pytest.param("gfx90a", (1,), marks=[pytest.mark.full, THREE_IN_LANES]),
+    *(pytest.param(chip, (1,), marks=pytest.mark.full) for chip in ("gfx90a", "gfx950")),
 ])  # fmt: skip
 def test_no_listed_kernel_spills(chip: str, aligns: Sequence[int]) -> None:
     """With channels one by one, where conditions are many, and in vectors; of volumes as well."""
@@ -234,7 +230,7 @@ ODD = pytest.mark.xfail(strict=True, reason="conditions of single elements, and 
 @pytest.mark.full
 @pytest.mark.parametrize("keys", [
     {"c": 64, "k": 64, "g": 2}, {"n": 32, "c": 128, "k": 128}, {"n": 32, "c": 64, "k": 64, "image": (32, 32, 32)},
-    {"c": 128, "k": 64, "strides": 2},
+    {"c": 33, "k": 64}, {"c": 3, "k": 64, "strides": 2},
     pytest.param({"c": 64, "k": 33}, marks=ODD), pytest.param({"c": 64, "k": 64, "split_k": 2}, marks=ODD),
 ])  # fmt: skip
 @pytest.mark.parametrize("chip", CHIPS)

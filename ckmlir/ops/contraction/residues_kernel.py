@@ -73,10 +73,13 @@ class Classes:
         for name in spec.arrays:
             pointer = in_batch(spec, name, getattr(given, name), given, coordinates)
             side = _moves_with(spec, name)
-            if side:
-                step = getattr(given, f"{side}_step").multiple_of(align_of(spec, name))
-                pointer = pointer.offset((image.to("i64") * step.to("i64")).multiple_of(align_of(spec, name)))
-            arrays[name] = in_part(spec, pointer, given, workgroup_id(2)) if name in spec.outputs else pointer
+            for at in _moved_along(side, rank):
+                step = getattr(given, f"{side}_step{at}").multiple_of(align_of(spec, name))
+                place = image if at == "" else own[f"first{at}"]
+                pointer = pointer.offset((place.to("i64") * step.to("i64")).multiple_of(align_of(spec, name)))
+            pointer = in_part(spec, pointer, given, workgroup_id(2)) if name in spec.outputs else pointer
+            # Of images behind the loop: so few numbers are kept in the loop before.
+            arrays[name] = pointer.held() if side == "dx" else pointer
         k = depth * given.channels.multiple_of(spec.align[0])
         if "k" not in spec.pad:
             k = k.multiple_of(spec.block[2])
@@ -92,6 +95,13 @@ def _moves_with(spec: ContractionSpec, name: str) -> str:
         return "dx"
     side = spec.side[NAMES.index(name)] if name in NAMES else ""
     return "dx" if side and SideSpec.parse(side).kind == "full" else ""
+
+
+def _moved_along(side: str, rank: int) -> tuple[str | int, ...]:
+    """The dimensions along which a block moves an array's pointer: to its image, `""`, and of dx to the first place of
+    its class.
+    """
+    return {"dy": ("",), "dx": ("", *range(rank)), "": ()}[side]
 
 
 def divided(number: Scalar, by: Scalar, reciprocal: Scalar) -> tuple[Scalar, Scalar]:
@@ -186,11 +196,8 @@ def array_of_class(spec: ContractionSpec, work: Work, name: str) -> Array:
     given, n = work.distances, work.sizes["n"]
     align, spatial = align_of(spec, name), range(rank_of(spec.windows))
     pointer, lengths, steps = work.arrays[name], [given.images], [given.dx_step.multiple_of(align)]
-    # From the class's first place on, every so many elements: so few numbers are kept in the loop before.
-    for dim in spatial:
+    for dim in spatial:  # from the class's first place on, every so many elements
         step = getattr(given, f"dx_step{dim}").multiple_of(align)
-        first = getattr(given, f"first{dim}").to("i64") * step.to("i64")
-        pointer = pointer.offset(first.multiple_of(align))
         lengths.append(getattr(given, f"count{dim}"))
         steps.append((getattr(given, f"stride{dim}") * step).multiple_of(align))
     return Array(view(pointer, (*lengths, n), (*steps, 1)).merge(*range(1 + len(spatial))))
