@@ -65,6 +65,13 @@ VECTOR_BYTES = 16
 """The widest access of a lane."""
 FOUR_WAVES, EIGHT_WAVES = (2, 2), (2, 4)
 """Along m and n: one wave a SIMD, and two."""
+SIDE_BY_SIDE = (1, 4)
+"""Along n, so that each converts columns of its own where B becomes another type on its way from fragment order to
+registers: waves of a column would convert the same. Sums of groups leave four waves no registers for that, eight do as
+well. By the model, 2048 x 2048 x 2048 with weights of i4 in tiles of 32 columns, cycles of `FOUR_WAVES`, `EIGHT_WAVES`
+and of this: `gemm_int4` 56109, 51007, 50228 on gfx942, 47000, 44289, 42335 on gfx950; fp8 with scales of 128x128 45180,
+38968, 38260 on gfx942, with zero points of 1x128 66189 (4 registers spilled), 48655, 44773 on gfx950. With several
+groups of scales in a step, 1x64 with zero points on gfx950, `TALL_WAVES` take 70501, small blocks 47714."""
 TALL_WAVES, NARROW = (4, 2), 16
 """Waves, and columns of the matrix instruction, where four waves have too few registers; see `_crowded`."""
 
@@ -101,7 +108,7 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         for size, name in [*large, *itertools.product((MEDIUM, SMALL), schedules)]:
             if size in _sizes(wish, name, target):
                 found += _crowded(wish, size, name, target)
-                waves = wish.waves or (EIGHT_WAVES if size == LARGE else default_waves(name))
+                waves = wish.waves or _waves(wish, size, name)
                 depth = _depth(size, name, wish.dtype, target)
                 if wish.compares_rows:  # short steps, if groups of scales are no longer; else few loads of a wave
                     found.append(Plan(name, (size, size, min(depth // 2, wish.compared_depth)), waves))
@@ -254,13 +261,28 @@ def _crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[P
     groups = size == MEDIUM and 0 < wish.group < depth
     straight = parse_schedule(SCHEDULES[schedule]).path_of("b") == "straight"
     small = Plan(schedule, (SMALL, SMALL, depth), TALL_WAVES if narrow else FOUR_WAVES)
-    if groups and wish.layout[:2] == "CR":
+    converts = _converts_columns(wish, size, schedule)
+    if groups and (converts or wish.layout[:2] == "CR"):
         yield small
     elif groups or narrow or (wish.partial and straight and wish.layout[0] == "C"):
         columns = NARROW if groups and wish.layout[:2] == "RC" and wish.column_scales else 0
         yield Plan(schedule, (size, size, depth), TALL_WAVES, columns)
         if (groups or narrow) and wish.column_scales:
             yield small
+
+
+def _waves(wish: Wish, size: int, schedule: str) -> tuple[int, int]:
+    """Of a block of this size, where nothing is crowded."""
+    if _converts_columns(wish, size, schedule):
+        return EIGHT_WAVES if wish.partial else SIDE_BY_SIDE
+    return EIGHT_WAVES if size == LARGE else default_waves(schedule)
+
+
+def _converts_columns(wish: Wish, size: int, schedule: str) -> bool:
+    """Whether waves convert columns of B on their way to registers, see `SIDE_BY_SIDE`."""
+    straight = parse_schedule(SCHEDULES[schedule]).path_of("b") == "straight"
+    plain = wish.layout[0] == "R" and wish.load_bytes >= NARROWEST_FOR_TWO_STEPS
+    return wish.converts and straight and plain and size == MEDIUM
 
 
 def _filled(wish: Wish, size: int, target: Target) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec, stored_type
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.targets import Target
 
 NARROWEST_FOR_TWO_STEPS = 4
@@ -53,6 +53,7 @@ class Wish(NamedTuple):
         sparse: whether A has two of every four elements along K.
         arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
         plain: whether C is the sums as they are, stored two elements at a time or more.
+        converts: whether B becomes another type on its way to registers, if it lies in fragment order.
         stays: whether workgroups stay, and keep what finds their blocks in scalar registers beside the loop.
         powers: whether powers of two, which lanes load four at once, scale A and B of 4 bits in the matrix instruction,
             and C is the sums.
@@ -74,6 +75,7 @@ class Wish(NamedTuple):
     sparse: bool = False
     plain: bool = True
     powers: bool = False
+    converts: bool = False
     stays: bool = False
 
     @property
@@ -108,6 +110,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         any(one.operand != "a" and one.rows == 1 for one in problem.scaling), problem.ld_index is not None,
         not problem.op and problem.aligned()[2] > 1,
         packed and problem.op in ("", "acc") and problem.aligned()[2] > 1 and dwords,
+        bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
     )  # fmt: skip
 
 
