@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ckmlir.ops.symbolic import NAME, Hashed, Recorder, Recording, numbers_of
+from ckmlir.ops.symbolic import NAME, Hashed, Recorder, Recording, numbers_of, reader_of
 
 MOST_TREES, MOST_WAYS = 8, 8
 """Trees, which are tried one after the other, and ways of each: it is compiled again with every way that is added."""
@@ -25,6 +25,7 @@ class Recorded:
         """Numbers in which problems agree with the `first` become conditions: most of a problem never changes, and
         what follows from that alone need not be computed again. None: all numbers may be others."""
         self._agreed = {} if first is None else numbers_of(first)
+        self._varying: Callable[[Any], Any] = _nothing
         self._hashed: frozenset[str] = frozenset()
         self._count = 0
         self._ways: list[list[_Way]] = []
@@ -52,7 +53,15 @@ class Recorded:
         if len(agreed) == len(self._agreed):
             return False
         self._agreed, self._narrow = agreed, len(self._trees)
+        self._varying = reader_of(problem, numbers.keys() - agreed)
         return True
+
+    def hash(self, problem: Any) -> int:
+        """That of the numbers in which problems differ, of equal problems the same: most of a problem never changes."""
+        try:
+            return hash(self._varying(problem))
+        except (AttributeError, LookupError, TypeError):
+            return hash(problem)
 
     def add(self, function: Callable[[Any], Any], problem: Any, outputs: Callable[[Any], Any]) -> int | None:
         """Record the way that a problem takes.

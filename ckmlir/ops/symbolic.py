@@ -15,7 +15,7 @@ import dataclasses
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,7 +163,7 @@ class Recorder:
         self._fixed = fixed
         self._constants: dict[str, Any] = {}
         self.whole: dict[str, Symbol] = {}
-        self._lines: list[Line] = []
+        self.lines: list[Line] = []
         self._known: dict[str, Symbol | None] = {}
         self._objects = 0
         self.numbers: dict[str, int | float] = {}
@@ -195,7 +195,7 @@ class Recorder:
         """Note a condition."""
         if condition not in self._known:
             self._known[condition] = None
-            self._lines.append(Line("", condition))
+            self.lines.append(Line("", condition))
 
     def require_value(self, symbol: Symbol) -> None:
         """Note that a symbol has to have the value that it has."""
@@ -213,7 +213,7 @@ class Recorder:
         found = self._known.get(text)
         if found is None:
             found = self._known[text] = Symbol(self, f"{letter}{len(self._known)}", value)
-            self._lines.append(Line(found.name, text))
+            self.lines.append(Line(found.name, text))
         symbol: Symbol = found
         return symbol
 
@@ -247,11 +247,11 @@ class Recorder:
         count = f" and len({text}) == {len(value)}" if isinstance(value, tuple) else ""
         self.require(f"(type({text}) is {self.constant(kind)}{count})")
         name, self._objects = f"o{self._objects}", self._objects + 1
-        self._lines.append(Line(name, text))
+        self.lines.append(Line(name, text))
         return self._parts(value, kind, name)
 
     def _parts(self, value: Any, kind: type, name: str) -> Any:
-        if len(self._lines) > MOST_LINES:
+        if len(self.lines) > MOST_LINES:
             raise NotRecorded(kind, name)
         if kind is dict:
             self.require(f"tuple({name}) == {tuple(value)!r}")
@@ -269,7 +269,7 @@ class Recorder:
 
     def numbers_below(self, symbol: Symbol) -> frozenset[str]:
         """The problem's numbers that a symbol follows from, by the text that reads them."""
-        texts, found, waiting = {line.name: line.text for line in self._lines}, set(), [symbol.name]
+        texts, found, waiting = {line.name: line.text for line in self.lines}, set(), [symbol.name]
         while waiting:
             name = waiting.pop()
             if name.startswith("v"):
@@ -280,7 +280,7 @@ class Recorder:
 
     def recorded(self, outputs: Any) -> Recording:
         """What was noted, and what comes out: tuples of symbols and values."""
-        return Recording(tuple(self._lines), self._output(outputs), self._constants)
+        return Recording(tuple(self.lines), self._output(outputs), self._constants)
 
     def _output(self, value: Any) -> str:
         if type(value) is tuple:
@@ -296,6 +296,23 @@ def numbers_of(problem: Any) -> dict[str, int | float]:
     except NotRecorded:
         return {}
     return recorder.numbers
+
+
+def reader_of(problem: Any, texts: Collection[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gives some numbers of problems like this one, by the texts that read them. It raises what Python
+    raises where a problem has other parts."""
+    recorder = Recorder()
+    recorder.shadow(problem, "problem")
+    needed = {name for text in texts for name in NAME.findall(text)}
+    lines = []
+    for name, text in reversed(recorder.lines):
+        if name in needed:
+            needed.update(NAME.findall(text))
+            lines.append(f" {name} = {text}")
+    values, scope = "".join(f"{one}, " for one in texts), dict[str, Any]()
+    exec("\n".join(["def read(problem):", *reversed(lines), f" return ({values})"]), scope)
+    read: Callable[[Any], tuple[Any, ...]] = scope["read"]
+    return read
 
 
 class Recording(NamedTuple):

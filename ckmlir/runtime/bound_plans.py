@@ -72,6 +72,8 @@ class BoundPlans:
 
                 self._recorded = Recorded(self._first)
             learned = self._recorded.learn(problem)
+            if learned:
+                self._recent.hash_by(self._recorded.hash)
             if learned or self._unused < TRIES:
                 self._unused += not learned
                 way = self._recorded.add(self._kernels.plan, problem, lambda plan: values_of(plan, bound.plan))

@@ -19,13 +19,14 @@ class Recent(Generic[V]):
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
+        self._hash: Callable[[Any], int] = hash
         self._values: dict[Any, list[V]] = {}
         self._lock = threading.Lock()
 
     def get(self, problem: Any, make: Callable[[Any], V]) -> V:
         """The value of an equal problem; if there is none, `make(problem)`, which is remembered. Raises what `make`
         raises."""
-        key = _Key(problem)
+        key = _Key(problem, self._hash)
         place = self._values.get(key)
         if not place:
             with self._lock:
@@ -36,16 +37,22 @@ class Recent(Generic[V]):
         return place[0]
 
 
+    def hash_by(self, function: Callable[[Any], int]) -> None:
+        """Tell problems apart by another hash from now on; those that are remembered are forgotten."""
+        with self._lock:
+            self._hash, self._values = function, {}
+
+
 class _Key:
     """A problem and the signs of its numbers: zeros of both signs are equal, and are not the same argument. It is
     hashed once, since a problem has many fields."""
 
     __slots__ = ("hash", "value")
 
-    def __init__(self, problem: Any) -> None:
+    def __init__(self, problem: Any, hashed: Callable[[Any], int]) -> None:
         names = _reals(type(problem))
         self.value = (problem, *_signs(problem, names)) if names else problem
-        self.hash = hash(self.value)
+        self.hash = hashed(problem)
 
     def __hash__(self) -> int:
         return self.hash

@@ -193,6 +193,8 @@ def test_problems_that_differ_by_a_sign_alone_are_told_apart() -> None:
     assert gemms[0] == gemms[1]
     assert [number(one) for one in (*gemms, *gemms)] == [0, 1, 0, 1]
     assert [number(one) for one in (*rows, *rows, gemms[1])] == [2, 3, 2, 3, 4]
+    recent.hash_by(lambda problem: 1)  # told apart all the same
+    assert [number(one) for one in (*rows, *rows)] == [5, 6, 5, 6]
 
 
 def test_threads_that_remember_at_once() -> None:
