@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -98,6 +98,7 @@ SPLIT_KEYS = (
         tuple(REDUCTIONS),
     ),
 )
+NO_OP = "expected an op with it, or nothing"
 MOST_PARTS = 65535
 """Workgroups along the third axis of a grid."""
 SHUFFLED = Integer(
@@ -116,8 +117,8 @@ def expression_keys(default: str | None, products: int = 1) -> tuple[Key, ...]:
         Words("d", None, f"types of the D tensors {', '.join(NAMES)} that op names; by default out", TYPES, MOST),
         Words("d_kind", None, "of each D tensor: as C, one row, one column, one number; by default full", KINDS, MOST),
         Numbers("ldd", None, "elements from one row of each D tensor to the next; 0: packed", most=MOST),
-        Real("alpha", 1.0, "a number that op may name"),
-        Real("beta", 1.0, "a number that op may name"),
+        Real("alpha", 1.0, "a number that op names"),
+        Real("beta", 1.0, "a number that op names"),
     )
 
 
@@ -148,7 +149,22 @@ def read_problem(values: Mapping[str, Any], products: int = 1, ld_index: int | N
     fields = {**vars(problem), **_pitches(values, problem)}
     if op:
         fields["side"] = _sides(values, problem)
+    else:
+        check_scalars(values, "", ())
+        for key in ("d", "d_kind", "ldd"):
+            if values.get(key):
+                raise RequestError(f"{key}: {len(values[key])} D tensors are described, and no op names them; {NO_OP}")
     return Problem(**fields)
+
+
+def check_scalars(values: Mapping[str, Any], op: str, used: Collection[str]) -> None:
+    """Refuse numbers that are not among those that the expression uses: they would change nothing. Raises
+    RequestError."""
+    for name in SCALARS:
+        value = values.get(name, 1.0)
+        if value != 1 and name not in used:
+            who = f"op={op} does not name it" if op else "no op names it"
+            raise RequestError(f"{name}={value}: {who}; {NO_OP}")
 
 
 def b_type(values: Mapping[str, Any]) -> str:
@@ -276,6 +292,7 @@ def _sides(values: Mapping[str, Any], problem: Problem) -> tuple[SideTensor, ...
     if not set(used) & set(problem.accumulators):
         wanted = " or ".join(problem.accumulators)
         raise RequestError(f"op={problem.op}: it does not depend on the product; expected {wanted} in it")
+    check_scalars(values, problem.op, used)
     count = max((place + 1 for place, name in enumerate(NAMES) if name in used), default=0)
     missing = [name for name in NAMES[:count] if name not in used]
     if missing:

@@ -29,6 +29,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     computing_type,
     output_names,
 )  # fmt: skip
+from ckmlir.ops.contraction.keys import check_scalars
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import MOST, NAMES, TYPES
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
@@ -156,8 +157,8 @@ class SumParts(Operator[SumProblem, SumSpec]):
         ExpressionKey("op", None, "what is stored", ("acc", *NAMES, *SCALARS)),
         Words("d", None, "types of the D tensors that op names; by default out", TYPES, MOST),
         *(Broadcast(name, None, f"shape of {name}; by default that of c", MOST_DIMENSIONS) for name in NAMES),
-        Real("alpha", 1.0, "a number that op may name"),
-        Real("beta", 1.0, "a number that op may name"),
+        Real("alpha", 1.0, "a number that op names"),
+        Real("beta", 1.0, "a number that op names"),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> SumProblem:
@@ -174,6 +175,7 @@ class SumParts(Operator[SumProblem, SumSpec]):
         if expression is not None and computing == "f64":
             check_f64(expression)
         used = expression.variables if expression is not None else ()
+        check_scalars(values, op, used)
         names = [name for name in NAMES if name in used]
         types = values["d"] or (out,) * len(names)
         if len(types) != len(names):
