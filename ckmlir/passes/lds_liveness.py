@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ckmlir.dialect.fragment_lds import BEGINS
 from ckmlir.mlir import ir
-from ckmlir.passes.innermost_loops import innermost_loops
+from ckmlir.passes.flow import Flow
 from ckmlir.passes.lds_traffic import traffic_of
 from ckmlir.passes.walk import Blocks
 
@@ -96,7 +96,7 @@ def interferences(
     _solve(flows, range(len(flows)))
     live = {one for flow in flows for one in flow.live_sets()}
     together = _pairs(bits, live)
-    for loop in innermost_loops(function):
+    for loop in (one.places for one in Flow(list(function.regions[0])).innermost):
         lasting = [flow.lasting() if number in loop else flow for number, flow in enumerate(flows)]
         _solve(lasting, loop)
         live |= {one for number in loop for one in lasting[number].live_sets()}

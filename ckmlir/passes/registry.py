@@ -30,6 +30,7 @@ PASSES: dict[str, str] = {
     "ck-split-at-carries": "ckmlir.passes.split_at_carries:SplitAtCarries",
     "ck-check-schedule": "ckmlir.passes.check_schedule:CheckSchedule",
     "ck-lower-fragments": "ckmlir.lowering.lower_fragments:LowerFragments",
+    "ck-reload-arguments": "ckmlir.lowering.reload_arguments:ReloadArguments",
 }
 
 PREFIX = plug_ins.OWN

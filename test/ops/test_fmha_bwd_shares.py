@@ -5,20 +5,16 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import numpy as np
 import pytest
 from operator_runner import CHIPS
-from test_fmha_bwd_numerics import GROUP, PADDED, differentiate
+from test_fmha_bwd_numerics import GROUP, PADDED, assert_same_bits, differentiate, launches
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
-from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.plan import make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import check_outputs, open_device, run_operator
-from ckmlir.runtime.executable import Executable
 from ckmlir.scheduling.machine_loop import steady_loop
-from ckmlir.sim.interleaving import Interleaving
 from ckmlir.targets import get_target
 
 FMHA, COSTS, CONVERT = map(find_operator, ("fmha_bwd", "fmha_bwd_costs", "fmha_bwd_convert_dq"))
@@ -102,26 +98,9 @@ def test_sequences_without_queries_have_zeros() -> None:
 @pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=FULL) for one in CHIPS if one != "gfx942")])
 def test_the_same_bits_in_any_order(chip: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """20 launches, workgroups and waves in other orders each time, for the gradients of all arrays."""
-    target = get_target(chip)
     group = {"mode": "group", "seqlens_q": (40, 0, 3), "seqlens_k": (300, 5, 140)}
-    keys = {**group, "d": 32, "h": 2, "hk": 1, "mask": "window:-1,90", "workgroups": 4, **SHARED}
-    problem = FMHA.problem(**keys)
-    arrays = FMHA.inputs(problem, target, seed=7)
-    begin = Interleaving.__init__
-    monkeypatch.setattr(Interleaving, "__init__", lambda *given, pauses: begin(*given, pauses=True))  # any order
-    device = open_device("sim", target, seed=3)
-    executable = Executable(device, FMHA, problem)
-    outputs = [one for one in FMHA.arrays(problem) if one.role == "out"]
-    runs = []
-    for _ in range(20):
-        found = {one.name: np.zeros(one.shape, numpy_dtype(one.dtype, target)) for one in outputs}
-        executable(**arrays, **found)
-        runs.append(found)
-    executable.close()
-    for other in runs[1:]:
-        for name, array in runs[0].items():
-            assert array.tobytes() == other[name].tobytes()
-    assert all(one.ok for one in check_outputs(FMHA, problem, arrays, runs[0], target))
+    keys = {**group, "d": 32, "h": 2, "hk": 1, "mask": "window:-1,250", "workgroups": 4, **SHARED}
+    assert_same_bits(launches(chip, keys, monkeypatch))
 
 
 def test_workspaces_follow_from_upper_bounds() -> None:
@@ -199,11 +178,27 @@ def test_costs_of_other_lengths_are_refused() -> None:
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 def test_staying_costs_the_steady_loop_nothing(chip: str) -> None:
-    """What is kept for the next block of keys is out of the way: no registers of lanes, no scratch."""
-    target = get_target(chip)
+    """What is kept for the next block of keys is out of the way, and the rest is read again: no registers of lanes, no
+    scratch."""
     for more in ({}, {"mask": "top_left"}):
-        kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(**SHARED, **more), target), target)
-        metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
-        assert (metadata.vgpr_spill_count, metadata.private_segment_size) == (0, 0)
-        names = [one.mnemonic for one in steady_loop(kernel.code_object, kernel.kernel_name).instructions]
+        spec = FMHA.spec(FMHA.problem(**SHARED, **more), get_target(chip))
+        names = [one.mnemonic for one in _kept(chip, spec)]
         assert not any("lane" in name for name in names)
+
+
+@FULL
+@pytest.mark.parametrize("chip", CHIPS)
+def test_listed_kernels_that_stay_keep_all_registers(chip: str) -> None:
+    """Of f16 and bf16 with 64 channels and more, batches and groups, under masks and without."""
+    listed = [spec for spec in FMHA.kernels(get_target(chip)) if spec.sink == "shares"]
+    assert len(listed) > 20
+    for spec in listed:
+        _kept(chip, spec)
+
+
+def _kept(chip: str, spec: Any) -> Any:
+    """The steady loop of a kernel that spills no register of either kind."""
+    kernel = compile_kernel(FMHA, spec, get_target(chip))
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (metadata.sgpr_spill_count, metadata.vgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    return steady_loop(kernel.code_object, kernel.kernel_name).instructions

@@ -6,10 +6,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import numpy as np
 import pytest
 from operator_runner import CHIPS
-from test_fmha_bwd_numerics import GROUP, PADDED, differentiate
+from test_fmha_bwd_numerics import GROUP, PADDED, assert_same_bits, differentiate, launches
 
 pytestmark = pytest.mark.full
 SUMS: tuple[dict[str, Any], ...] = ({}, {"deterministic": 1}, {"deterministic": 1, "persistent": 1, "workgroups": 3})
@@ -56,14 +55,11 @@ def test_many_tiny_sequences(chip: str, sums: dict[str, Any]) -> None:
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("sums", SUMS[1:])
 @pytest.mark.parametrize("some", [GROUP, PADDED, {"sq": 70, "sk": 300}])
-def test_twenty_orders_of_workgroups(chip: str, sums: dict[str, Any], some: dict[str, Any]) -> None:
+def test_twenty_orders_of_workgroups(
+    chip: str, sums: dict[str, Any], some: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same bits from 20 launches, whose workgroups and waves run in orders of their own."""
-    keys = {**some, "d": 32, "h": 2, "hk": 1, "mask": "bottom_right", **sums}
-    first = differentiate(chip, keys, checks="", seed=0)[2]
-    for seed in range(1, 20):
-        other = differentiate(chip, keys, checks="", seed=seed)[2]
-        for name, array in first.items():
-            np.testing.assert_array_equal(array.view(np.uint16), other[name].view(np.uint16))
+    assert_same_bits(launches(chip, {**some, "d": 32, "h": 2, "hk": 1, "mask": "bottom_right", **sums}, monkeypatch))
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from ckmlir.dialect.distribution import Distribution
@@ -66,13 +67,13 @@ class Piece(Turn):
     that is a `whole` block stores its dK and dV; others leave them in f32, to be added.
 
     Attributes:
-        apart: where others leave them, by what they are.
+        apart: where others leave them, by what they are; asked where they do, so that nothing of it is kept until then.
     """
 
     low: Scalar
     high: Scalar
     whole: Scalar
-    apart: Mapping[str, View]
+    apart: Mapping[str, Callable[[], View]]
 
     def narrowed(self, span: Span) -> Span:
         """See `Turn`."""
@@ -83,7 +84,7 @@ class Piece(Turn):
         with when(self.whole) as alone:
             store(cast(tile, dtype), window)
         with alone.otherwise():
-            store(tile, self.apart[name].pad(*tile.lengths).window(tile.lengths, (0, 0)))
+            store(tile, self.apart[name]().pad(*tile.lengths).window(tile.lengths, (0, 0)))
 
 
 class Shared:
@@ -121,12 +122,12 @@ class Shared:
             begins = cost.equals(at.begin)
             whole, place = begins & until.equals(at.end), begins.select(own * 2 + 1, own * 2)
             apart = {
-                name: slot_of_piece(pointer, place, form.keys, channels)
+                name: partial(slot_of_piece, pointer, place, form.keys, channels)
                 for name, pointer, channels in (("dk", given.dk_slots, spec.d), ("dv", given.dv_slots, spec.dv))
             }
+            _note(given.written, slot.place, after)
             work = Work(at.place * form.keys, OneHead(at.head), at.head // given.ratio, batch, q, k)
             body(Piece(work, sink, queries[0], queries[1], whole, apart))
-            _note(given.written, slot.place, after)
             turn.carry(batch, until, *after)
 
 

@@ -194,18 +194,20 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
 
     def kernels(self, target: Target) -> list[FmhaBwdSpec]:
         masks = ("none", "top_left", "window:128,0")
+        shares = {"deterministic": True, "persistent": True}
         requests: list[dict[str, Any]] = [
-            {"d": d, "dtype": dtype, "mask": mask, "deterministic": deterministic}
+            {"d": d, "dtype": dtype, "mask": mask, **sums}
             for dtype in DTYPES
             for d in HEAD_TILES
             for mask in masks
-            for deterministic in (False, True)
-            if not (dtype == "f32" and d > WIDE_SINGLES[0])
+            for sums in ({}, {"deterministic": True}, shares)
+            if not (dtype == "f32" and (d > WIDE_SINGLES[0] or sums is shares))
+            if not (d == HEAD_TILES[0] and sums is shares)  # 12 scalar registers of a mask spill
         ]
         group = {"mode": "group", "seqlens_q": (1024, 500), "seqlens_k": (1024, 500)}
-        varieties: tuple[dict[str, Any], ...] = (group, {"bias": "one"}, {"bias": "one", "dbias": 1},
-                                                {"alibi": "head"}, {"mask": "window:128,0,4"},
-                                                {"dropout": 0.2})  # fmt: skip
+        varieties: tuple[dict[str, Any], ...] = (group, {**group, **shares}, {"bias": "one"},
+                                                {"bias": "one", "dbias": 1}, {"alibi": "head"},
+                                                {"mask": "window:128,0,4"}, {"dropout": 0.2})  # fmt: skip
         requests += [{"d": d, **one} for d in (64, 128) for one in varieties]
         specs = [self.spec(self.problem(**one), target) for one in requests]
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]

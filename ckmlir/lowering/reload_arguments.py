@@ -1,0 +1,167 @@
+"""Kernel arguments that every turn of a loop around steady loops reads again.
+
+LLVM reads all arguments where a kernel begins, and computes there what follows from them alone. What a turn needs where
+it begins or ends so takes scalar registers through its steady loop too. Of many arguments that is more than there are,
+and the rest goes to lanes of vector registers. But memory still has them: so a turn reads what it needs where it
+begins, and again behind its last steady loop, and computes anew what follows.
+
+The arguments' address comes by assembly that does nothing, or LLVM would find that it reads the same each time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from ckmlir.dialect.build import producer, text_of, value
+from ckmlir.dialect.scalars import bits
+from ckmlir.lowering.accumulator_form import assembly
+from ckmlir.mlir import ir
+from ckmlir.passes.flow import Flow, Loop
+from ckmlir.passes.framework import Pass
+
+MANY = 256
+"""Bytes of arguments beyond which a turn reads them again: they fill 64 of some 100 scalar registers. With fewer, it
+would wait for memory for nothing."""
+REPEATED = frozenset(
+    f"llvm.{name}" for name in (
+        "add", "sub", "mul", "sdiv", "udiv", "sext", "zext", "trunc", "shl", "ashr", "lshr", "and", "or", "icmp",
+        "select", "intr.smin", "intr.smax", "intr.umin", "intr.umax"
+    )
+)  # fmt: skip
+"""Operations that a turn does again, for an instruction or a few; divisions by constants only."""
+DIVISIONS = ("llvm.sdiv", "llvm.udiv")
+POINTER_BYTES = 8
+
+
+@dataclass(frozen=True)
+class ReloadArguments(Pass):
+    """Let turns of loops around steady loops read kernel arguments again."""
+
+    name: ClassVar[str] = "ck-reload-arguments"
+
+    def apply(self, module: ir.Module) -> None:
+        for top in module.body.operations:
+            inside = top.operation.regions[0].blocks[0].operations if top.operation.name == "gpu.module" else (top,)
+            for op in inside:
+                if op.operation.name == "llvm.func" and len(op.operation.regions[0].blocks) > 1:
+                    _reload(op.operation)
+
+
+def _reload(function: ir.Operation) -> None:
+    arguments = _Arguments(function.regions[0].blocks[0])
+    if arguments.bytes <= MANY:
+        return
+    flow = Flow(list(function.regions[0]))
+    steady = [one for one in flow.innermost if _multiplies(flow, one)]
+    for turns in flow.outermost:
+        around = [one for one in steady if one.places < turns.places]
+        if around:
+            _begin_anew(flow, turns, around, arguments)
+
+
+def _multiplies(flow: Flow, loop: Loop) -> bool:
+    """Whether a loop has matrix instructions, in either form."""
+    ops = [op.operation for place in loop.places for op in flow.blocks[place].operations]
+    return any("mfma" in (text_of(op, "asm_string") if op.name == "llvm.inline_asm" else op.name) for op in ops)
+
+
+def _begin_anew(flow: Flow, turns: Loop, steady: list[Loop], arguments: _Arguments) -> None:
+    """Let the operations of a turn use what was read last on every way to them."""
+    behind = [place for one in steady if (place := flow.behind(one, turns)) is not None]
+    places = {flow.entry(turns), *sorted(behind, key=flow.depth)[-1:]}
+    readings = {place: _Reading(flow.blocks[place], arguments) for place in places}
+    inside = {flow.blocks[place] for place in turns.places}
+    for place in turns.places:
+        passed = flow.dominators[place] & places
+        if not passed:  # it decides whether there is a turn
+            continue
+        reading = readings[max(passed, key=flow.depth)]
+        for op in list(flow.blocks[place].operations):
+            for number, operand in enumerate(op.operation.operands):
+                if _block(operand) not in inside and (again := reading.again(operand)) is not None:
+                    op.operation.operands[number] = again
+
+
+def _block(operand: ir.Value) -> ir.Block:
+    op = producer(operand)
+    return ir.BlockArgument(operand).owner if op is None else op.block
+
+
+class _Arguments:
+    """A kernel's arguments in memory, each at a multiple of its size (AMDGPU user guide, "Kernel Argument Segment")."""
+
+    def __init__(self, entry: ir.Block) -> None:
+        self.entry = entry
+        self.offsets: list[int] = []
+        self.bytes = 0
+        for argument in entry.arguments:
+            size = _size(argument.type)
+            self.offsets.append(-(-self.bytes // size) * size)
+            self.bytes = self.offsets[-1] + size
+
+
+def _size(type_: ir.Type) -> int:
+    """Bytes of an argument."""
+    return POINTER_BYTES if str(type_).startswith("!llvm.ptr") else bits(type_) // 8
+
+
+class _Reading:
+    """What is read, and computed anew, where a block begins."""
+
+    def __init__(self, block: ir.Block, arguments: _Arguments) -> None:
+        self._first, self._arguments = block.operations[0].operation, arguments
+        self._again: dict[ir.Value, ir.Value | None] = {}
+
+    def again(self, operand: ir.Value) -> ir.Value | None:
+        """A value from before the loop; None where it is more than arguments and what follows from them."""
+        if operand not in self._again:
+            with self._first.location, ir.InsertionPoint(self._first):
+                self._again[operand] = self._find(operand)
+        return self._again[operand]
+
+    def _find(self, operand: ir.Value) -> ir.Value | None:
+        op = producer(operand)
+        if op is None:
+            argument = ir.BlockArgument(operand)
+            if argument.owner != self._arguments.entry:
+                return None
+            return self._load(operand.type, self._arguments.offsets[argument.arg_number])
+        if op.name not in REPEATED or (op.name in DIVISIONS and not _is_constant(op.operands[1])):
+            return None
+        found = [one if _is_constant(one) else self.again(one) for one in op.operands]
+        operands = [one for one in found if one is not None]
+        if len(operands) < len(found):
+            return None
+        copy = op.clone()
+        for number, one in enumerate(operands):
+            copy.operands[number] = one
+        return copy.results[0]
+
+    def _load(self, type_: ir.Type, offset: int) -> ir.Value:
+        place = {"rawConstantIndices": ir.DenseI32ArrayAttr.get([offset]), "elem_type": ir.TypeAttr.get(_integer(8))}
+        address = value("llvm.getelementptr", self._segment.type, [self._segment], place)
+        alignment = ir.IntegerAttr.get(_integer(64), _size(type_))
+        return value("llvm.load", type_, [address], {"alignment": alignment, "invariant": ir.UnitAttr.get()})
+
+    @cached_property
+    def _segment(self) -> ir.Value:
+        """Where the arguments lie."""
+        attributes = {
+            "intrin": ir.StringAttr.get("llvm.amdgcn.kernarg.segment.ptr"),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
+            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        }
+        constant = ir.Type.parse("!llvm.ptr<4>")
+        segment = value("llvm.call_intrinsic", constant, [], attributes)
+        return assembly(constant, [segment], "", "=s,0", effects=True)
+
+
+def _integer(width: int) -> ir.Type:
+    return ir.IntegerType.get_signless(width)
+
+
+def _is_constant(operand: ir.Value) -> bool:
+    op = producer(operand)
+    return op is not None and op.name == "llvm.mlir.constant"

@@ -1,0 +1,80 @@
+// Turns of a loop around a steady loop read kernel arguments again where they begin and behind the steady loop, and
+// compute anew what follows from them alone.
+
+// RUN: ckmlir-opt %s --ck-reload-arguments | filecheck %s
+
+module {
+  // CHECK-LABEL: llvm.func @turns
+  // CHECK-SAME: (%[[COUNT:[a-z0-9]*]]: i32, %[[SCALE:[a-z0-9]*]]: i32, %[[LONG:[a-z0-9]*]]: i64
+  llvm.func @turns(%count: i32, %scale: i32, %long: i64, %p: !llvm.ptr<1>,
+      %m0: i64, %m1: i64, %m2: i64, %m3: i64, %m4: i64, %m5: i64, %m6: i64, %m7: i64, %m8: i64, %m9: i64, %m10: i64, %m11: i64, %m12: i64, %m13: i64, %m14: i64,
+      %m15: i64, %m16: i64, %m17: i64, %m18: i64, %m19: i64, %m20: i64, %m21: i64, %m22: i64, %m23: i64, %m24: i64, %m25: i64, %m26: i64, %m27: i64, %m28: i64, %m29: i64) {
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %one = llvm.mlir.constant(1 : i32) : i32
+    %four = llvm.mlir.constant(4 : i32) : i32
+    %a = llvm.mlir.constant(dense<1.0> : vector<4xf16>) : vector<4xf16>
+    %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
+    %blocks = llvm.sdiv %scale, %four : i32
+    %rest = llvm.sdiv %four, %scale : i32
+    llvm.br ^head(%zero : i32)
+  // What decides whether there is a turn is as before.
+  // CHECK: ^[[HEAD:.*]](%[[TURN:.*]]: i32):
+  // CHECK-NEXT: llvm.icmp "slt" %[[TURN]], %[[COUNT]]
+  ^head(%turn: i32):
+    %is = llvm.icmp "slt" %turn, %count : i32
+    llvm.cond_br %is, ^begin, ^end
+  // CHECK: %[[SEGMENT:.*]] = llvm.call_intrinsic "llvm.amdgcn.kernarg.segment.ptr"() : () -> !llvm.ptr<4>
+  // CHECK: %[[HERE:.*]] = llvm.inline_asm has_side_effects "", "=s,0" %[[SEGMENT]] : (!llvm.ptr<4>) -> !llvm.ptr<4>
+  // CHECK: %[[PLACE:.*]] = llvm.getelementptr %[[HERE]][4] : (!llvm.ptr<4>) -> !llvm.ptr<4>, i8
+  // CHECK: %[[AGAIN:.*]] = llvm.load %[[PLACE]] invariant {alignment = 4 : i64} : !llvm.ptr<4> -> i32
+  // CHECK: %[[BLOCKS:.*]] = llvm.sdiv %[[AGAIN]], %{{.*}} : i32
+  // CHECK: llvm.br ^[[STEADY:.*]](%[[BLOCKS]], %{{.*}} : i32, vector<4xf32>)
+  ^begin:
+    llvm.br ^steady(%blocks, %c : i32, vector<4xf32>)
+  // CHECK: ^[[STEADY]]
+  // CHECK-NOT: inline_asm
+  // CHECK: llvm.sub %{{.*}}, %[[AGAIN]] : i32
+  ^steady(%left: i32, %sum: vector<4xf32>):
+    %product = rocdl.mfma.f32.4x4x4f16 %a, %a, %sum, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %next = llvm.sub %left, %scale : i32
+    %go = llvm.icmp "sgt" %next, %zero : i32
+    llvm.cond_br %go, ^steady(%next, %product : i32, vector<4xf32>), ^behind
+  // Behind the loop from memory once more; what a division by an argument found stays as it is.
+  // CHECK: %[[BEHIND:.*]] = llvm.inline_asm has_side_effects "", "=s,0"
+  // CHECK: llvm.getelementptr %[[BEHIND]][8] : (!llvm.ptr<4>) -> !llvm.ptr<4>, i8
+  // CHECK: %[[WIDE:.*]] = llvm.load %{{.*}} invariant {alignment = 8 : i64} : !llvm.ptr<4> -> i64
+  // CHECK: llvm.store %[[WIDE]], %[[OUT:.*]] : i64, !llvm.ptr<1>
+  // CHECK: llvm.store %{{.*}}, %[[OUT]] : i32, !llvm.ptr<1>
+  ^behind:
+    llvm.store %long, %p : i64, !llvm.ptr<1>
+    llvm.store %rest, %p : i32, !llvm.ptr<1>
+    %following = llvm.add %turn, %one : i32
+    llvm.br ^head(%following : i32)
+  ^end:
+    llvm.return
+  }
+
+  // Few arguments have registers of their own.
+  // CHECK-LABEL: llvm.func @few
+  // CHECK-NOT: inline_asm
+  // CHECK: llvm.return
+  llvm.func @few(%count: i32, %scale: i32) {
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %a = llvm.mlir.constant(dense<1.0> : vector<4xf16>) : vector<4xf16>
+    %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
+    llvm.br ^begin(%zero : i32)
+  ^begin(%turn: i32):
+    llvm.br ^steady(%scale, %c : i32, vector<4xf32>)
+  ^steady(%left: i32, %sum: vector<4xf32>):
+    %product = rocdl.mfma.f32.4x4x4f16 %a, %a, %sum, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %next = llvm.sub %left, %scale : i32
+    %go = llvm.icmp "sgt" %next, %zero : i32
+    llvm.cond_br %go, ^steady(%next, %product : i32, vector<4xf32>), ^behind
+  ^behind:
+    %following = llvm.add %turn, %scale : i32
+    %is = llvm.icmp "slt" %following, %count : i32
+    llvm.cond_br %is, ^begin(%following : i32), ^end
+  ^end:
+    llvm.return
+  }
+}
