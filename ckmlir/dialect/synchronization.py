@@ -24,6 +24,12 @@ LDS are counted among the accesses to memory.
 """
 
 
+TOGETHER = "ck.together"
+"""Attribute of a load that is on its way before others with the same number are waited for."""
+ARRIVING = ("llvm.load", "ck.load", "ck.gather")
+"""What brings scalars and tiles from memory."""
+
+
 class BarrierOp(Ck.Operation, name="barrier"):
     """`ck.barrier`: every wave of the workgroup arrives before any passes. Waits for nothing else."""
 

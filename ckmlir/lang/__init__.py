@@ -10,7 +10,7 @@ from ckmlir.lang.loops import loop, while_loop
 from ckmlir.lang.machine import multiply_high, reciprocal
 from ckmlir.lang.packed import dequantize, pack, unpack
 from ckmlir.lang.shapes import join_axes, permute_axes, stretch
-from ckmlir.lang.synchronization import signal, wait_until
+from ckmlir.lang.synchronization import signal, together, wait_until
 from ckmlir.lang.tiles import (
     LdsTensor,
     absolute,
@@ -73,7 +73,7 @@ __all__ = [
     "reduce_min", "reduce_sum", "rescale",
     "round_even", "rsqrt", "scan", "scan_max", "scan_sum", "scatter",
     "scatter_add", "scatter_max", "signal", "slice_tile", "splat_like", "sqrt",
-    "stage", "store", "stretch", "to_lds", "truncate", "uniform", "unpack",
+    "stage", "store", "stretch", "to_lds", "together", "truncate", "uniform", "unpack",
     "view", "wait_until", "when", "where", "while_loop",
     "workgroup_id", "zeros",
 ]  # fmt: skip

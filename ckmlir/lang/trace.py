@@ -43,6 +43,7 @@ class Trace:
         remainders: the blocks of those rests.
         divisors: what is known so far to divide scalars.
         unopened: where stages are named that no `with` has entered, by the stage.
+        groups: how many groups of loads come together.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Trace:
     remainders: list[ir.Block] = field(default_factory=list)
     divisors: Divisors = field(default_factory=Divisors)
     unopened: dict["Stage", Position] = field(default_factory=dict)
+    groups: int = 0
 
     def require_opened(self) -> None:
         """Raises TracingError for a stage that nothing was traced in, because there is no `with` before it."""

@@ -28,6 +28,7 @@ from ckmlir.lowering import (
     short_vectors,
 )
 from ckmlir.lowering.accumulator_form import ACCUMULATION, MATRIX, use_accumulator_form
+from ckmlir.lowering.arrivals import arrive_together
 from ckmlir.lowering.bytes_as_dwords import use_dwords
 from ckmlir.lowering.codeobject import LEVEL
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
@@ -125,6 +126,7 @@ def lower_function(function: ir.Operation, named: dict[str, list[ir.Operation]])
     use_dwords(function, [op for name in (SLICE, SHUFFLE) for op in named.get(name, [])])
     lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
     makes_f16 = any(isinstance(op.results[0].type.element_type, ir.F16Type) for op in named.get("ck.convert", []))
+    arrive_together(function.regions[0])
     state = Lowering(function, target, waves, makes_f16)
     state.begin(lds_bytes > 0)
     finished: list[ir.Operation] = []

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ckmlir.dialect import build
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
+from ckmlir.dialect.synchronization import TOGETHER
 from ckmlir.dialect.types import tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
@@ -75,9 +76,10 @@ class SplitState:
 
     @contextmanager
     def stage(self, op: ir.Operation) -> Iterator[None]:
-        """Operations created inside belong to the stage of `op`."""
-        if STAGE not in op.attributes:
+        """Operations created inside belong to the stage of `op`, and come together with what it does."""
+        kept = {name: op.attributes[name] for name in (STAGE, TOGETHER) if name in op.attributes}
+        if not kept:
             yield
             return
-        with build.default_attributes({STAGE: op.attributes[STAGE]}):
+        with build.default_attributes(kept):
             yield

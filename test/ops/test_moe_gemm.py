@@ -41,7 +41,8 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"t": 21, "n": 70, "k": 136, "shuffled": 16, **FIRST, "b_stride": 16000},
     {"t": 1, "n": 48, "k": 0, "topk": 1, "e": 1, "unit": 16, "b_stride": 64},
     {"t": 150, "n": 129, "k": 64, "unit": 128, "e": 2, "b_stride": 8320, **SECOND, "ldc": 136},
-    {"t": 70, "n": 72, "k": 136, "unit": 64, "schedule": "async_double", "block": "64x64x64", "dtype": "bf16", **FIRST},
+    {"t": 70, "n": 72, "k": 136, "unit": 64, "schedule": "async_narrow", "block": "64x64x64", "dtype": "bf16", **FIRST},
+    {"t": 70, "n": 136, "k": 136, "unit": 64, "schedule": "async_single", "block": "64x128x64", "wave": "1x2"},
     {"t": 19, "n": 72, "k": 132, "unit": 16, "schedule": "async", "dtype": "i8", "a_rows": "entry", "lda": 140},
 )  # fmt: skip
 
@@ -66,7 +67,7 @@ def routed(ids: Array, **keys: Any) -> dict[str, Array]:
 
 
 FEW = {("gfx90a", 3), ("gfx90a", 9), ("gfx942", 1), ("gfx942", 7), ("gfx950", 2), ("gfx950", 10), ("gfx950", 11),
-       ("gfx942", 14), ("gfx950", 13)}
+       ("gfx942", 15), ("gfx950", 13), ("gfx950", 14)}
 
 
 @pytest.mark.one_in(2)
@@ -201,18 +202,30 @@ def test_blocks_follow_how_many_there_are() -> None:
 
 
 def test_buffers_follow_turns() -> None:
-    """gfx950 runs three workgroups with one LDS buffer, and two with two: the way with fewer turns, one if equal."""
+    """gfx950 runs three workgroups with one LDS buffer, and two with two: the way with fewer turns, one if equal; and
+    smaller blocks that are copied to LDS where these leave less of a turn open.
+    """
     common = {"t": 4096, "e": 8, "n": 1024, "k": 1024, "unit": 128, "dtype": "bf16"}
     requests: dict[str, dict[str, Any]] = {
-        "fewer with three": {"topk": 2}, "fewer with two": {"topk": 3},
+        "fewer with three": {"topk": 2, "layout": "RRR"}, "fewer with two": {"topk": 3},
         "equal": {"topk": 2, "n": 896}, "equal and long": {"topk": 2, "n": 896, "k": 4096},
+        "copied": {"topk": 2}, "units of 64": {"topk": 2, "unit": 64}, "few waves": {"topk": 2, "t": 2048},
+        "gated": {"e": 32, "topk": 4, "n": 512, **FIRST},
+        "gated and long": {"e": 32, "topk": 4, "n": 512, "k": 4096, **FIRST},
+        "narrow rows": {"topk": 2, "k": 1020}, "short": {"e": 32, "topk": 4, "k": 512, **SECOND},
+        "short, one turn": {"topk": 2, "n": 896, "k": 512}, "matrix cores": {"topk": 2, "dtype": "f32"},
+        "registers": {"topk": 2, "op": "gelu(acc + d0) * d1", "d": "f32,f32", "d_kind": "row,column"},
     }  # fmt: skip
     found = {
         name: MOE_GEMM.spec(MOE_GEMM.problem(**{**common, **keys}), get_target("gfx950")).schedule
         for name, keys in requests.items()
     }
-    assert found == {"fewer with three": "compv3", "fewer with two": "compv4", "equal": "compv3",
-                     "equal and long": "compv4"}  # fmt: skip
+    assert found == {
+        "fewer with three": "compv3", "fewer with two": "compv4", "equal": "compv3", "equal and long": "compv4",
+        "copied": "async_single", "units of 64": "async_single", "few waves": "compv3", "gated": "async_narrow",
+        "gated and long": "compv4", "narrow rows": "compv3", "short": "async_single",
+        "short, one turn": "compv3", "matrix cores": "compv3", "registers": "compv3",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import SimpleNamespace
 
-from ckmlir.lang import Scalar, Tile, exit_unless, i32, load, ptr, view, where, workgroup_id
+from ckmlir.lang import Scalar, Tile, exit_unless, i32, load, ptr, together, view, where, workgroup_id
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.merged_kernel import distance_arguments
@@ -14,6 +14,7 @@ from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, element_types, known_sizes
 from ckmlir.ops.moe.routing import TOKEN_BITS
 
+Words = Callable[[Scalar, int], Tile]
 LISTS = ("sorted_ids", "expert_ids", "totals")
 """What `ckmlir.ops.moe.moe_sorting` says of a routing."""
 
@@ -41,15 +42,20 @@ class Experts:
         unit = row // spec.block[0] // given.blocks
         places = ((unit + 1) * given.blocks * spec.block[0]).multiple_of(spec.block[0])
         sizes = known_sizes(spec, _sizes(given, places))
-        # Units behind those taken are in the list: both numbers are loaded at once, one is thrown away.
-        taken, expert = given.totals.scalar(0).minimum(given.places), given.expert_ids.scalar(unit)
+        # Units behind those taken are in the list: both numbers are loaded at once, one is thrown away, and with them
+        # the words that A's rows wait for.
+        words = _words(given, places)
+        total, expert = given.totals.scalar(0), given.expert_ids.scalar(unit)
+        of_a = [words(row, spec.block[0])] if "a" in spec.listed else []
+        together(total, expert, *of_a)
+        taken = total.minimum(given.places)
         exit_unless((places <= taken) & (expert >= 0) & (expert < given.experts))
         arrays = {name: getattr(given, name) for name in spec.arrays}
         for name, stride in _strides(spec, given).items():
             distance = expert.to("i64") * stride.to("i64")
             arrays[name] = arrays[name].offset(distance.multiple_of(align_of(spec, name)))
-        told = {word: _told(word, given, places) for word in spec.listed.values()}
-        listed = {name: told[word] for name, word in spec.listed.items()}
+        of_block = {"a": lambda *_: of_a[0]}
+        listed = {name: _told(word, given, of_block.get(name, words)) for name, word in spec.listed.items()}
         body(Work(sizes, arrays, given, row, column, 0, sizes["k"], listed=listed))
 
 
@@ -72,12 +78,17 @@ def scale_stride(spec: ContractionSpec) -> tuple[str, ...]:
     return ("scale_stride",) * bool(spec.scaling)
 
 
-def _told(word: str, given: SimpleNamespace, places: Scalar) -> Told:
-    """What tells rows of tokens, or of entries; see `ckmlir.ops.moe.routing` for the words of the list."""
+def _words(given: SimpleNamespace, places: Scalar) -> Words:
+    """Words of the list, of so many places from one on."""
     ids = view(given.sorted_ids, (places,), (1,))
+    return lambda row, count: load(ids.pad(count).window((count,), (row,)))
+
+
+def _told(word: str, given: SimpleNamespace, words: Words) -> Told:
+    """What tells rows of tokens, or of entries; see `ckmlir.ops.moe.routing` for the words of the list."""
 
     def entry(row: Scalar, count: int) -> tuple[Tile, Tile, Tile]:
-        found = load(ids.pad(count).window((count,), (row,)))
+        found = words(row, count)
         token, slot = found & ((1 << TOKEN_BITS) - 1), (found >> TOKEN_BITS) & 255
         return token, slot, (token < given.tokens) & (slot < given.slots)
 

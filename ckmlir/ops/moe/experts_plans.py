@@ -15,14 +15,19 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
+from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS
 from ckmlir.ops.contraction.defaults import PREFERRED, PREFERRED_PARTIAL, TALL_WAVES, default_waves
 from ckmlir.ops.contraction.few_rows import NARROWEST_FOR_TWO_LINES
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.moe.experts_problem import ExpertsProblem
+from ckmlir.ops.moe.experts_problem import ACCUMULATORS, ExpertsProblem
 from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.tensors.expression import parse
+from ckmlir.ops.tensors.linearity import is_linear
 from ckmlir.targets import Target
+from ckmlir.targets.cdna import SIMDS
 
 DEPTH = 128
 """Bytes of a block along k: a full cache line."""
@@ -88,6 +93,15 @@ matrix instructions of so many columns: what lies behind the loop is shorter the
 gfx950, added by memory in f32 37.6 and 36.4, 40.0 and 38.7; 2048 tokens, n = 4096, k = 384 65.7 and 64.5, 50.8 and
 45.9. On gfx90a .985 to 1.011 of the time; on gfx950 with 16 steps 1.05. Blocks of 64 rows take 1.04 on gfx942.
 """
+COPIED = (Block(64, (128, 128), (1, 2), ("async_single",)), Block(128, (64, 64), (2, 2), ("async_narrow",)))
+"""Of one product and of two: half the highest blocks, whose operands are copied to LDS as they lie, into one buffer; of
+two, which leave registers for three of them on a compute unit, LDS has room for another of A. What hides the copies are
+the other workgroups. See `_copied`.
+"""
+COPIED_BYTES = 16
+"""Of a lane; with copies of 4 bytes a block takes four times as many instructions."""
+HIDING = 8
+"""Waves of a compute unit at least, of which some compute while others wait for copies."""
 
 
 def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
@@ -110,6 +124,9 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
     if product.load_bytes < NARROWEST_FOR_TWO_STEPS and not product.shuffled and problem.unit % NARROW.rows == 0:
         deepest = max((one.group for one in product.scaling), default=0)
         yield from _plans(problem, NARROW, max(4 * DEPTH // bits, deepest), named)
+    if named is None and _copied(problem, 8 * DEPTH // bits, target):
+        block = COPIED[product.products - 1]
+        yield from _plans(problem, block, 8 * DEPTH // bits, None, NARROW_COLUMNS)
     for block in STRAIGHT if product.shuffled else BLOCKS:
         if problem.unit % block.rows == 0:
             depth = 8 * DEPTH // bits
@@ -121,23 +138,81 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
 
 def _one_buffer(problem: ExpertsProblem, block: Block, depth: int, target: Target) -> bool:
     """Whether one LDS buffer is better than two, since more workgroups run on a compute unit at a time; see `SHORT`."""
-    products = problem.product.products
-    columns = block.columns[products - 1]
-    buffer = (block.rows + products * columns) * DEPTH
-    registers = block.rows * columns * products // (math.prod(block.waves) * target.wave_size) + BESIDE
-    most = target.registers.vector_total // registers
-    one, two = (min(target.lds_bytes // (buffers * buffer), most) for buffers in (1, 2))
-    # On average half of an expert's last block is padding.
-    rows = ceil_div(problem.entries, block.rows) + min(problem.e, problem.entries) // 2
-    each = ceil_div(rows * ceil_div(problem.product.n, columns), target.compute_units)
+    each, one, two = _turns(problem, block, target)
     if not 0 < two < one:
         return False
     short = problem.product.k <= SHORT * depth
     if two == 1:
         return short and each > 1
-    with_one, with_two = (ceil_div(each, count) * _least(each, count) for count in (one, two))
+    with_one, with_two = (_blocks(each, count) for count in (one, two))
     # With as many turns one is better for short sums, unless each compute unit has one workgroup only.
     return with_one < with_two + short * _least(each - 1, 1)
+
+
+def _turns(problem: ExpertsProblem, block: Block, target: Target) -> tuple[int, int, int]:
+    """Blocks for a compute unit, and how many of them run at a time with one LDS buffer and with two."""
+    products = problem.product.products
+    columns = block.columns[products - 1]
+    buffer = (block.rows + products * columns) * DEPTH
+    registers = block.rows * columns * products // (math.prod(block.waves) * target.wave_size) + BESIDE
+    most = target.registers.vector_total // registers * SIMDS // math.prod(block.waves)
+    one, two = (min(target.lds_bytes // (buffers * buffer), most) for buffers in (1, 2))
+    # On average half of an expert's last unit is padding, and blocks of rows divide units.
+    unit = max(block.rows, min(problem.unit, BLOCKS[0].rows))
+    units = ceil_div(problem.entries, unit) + min(problem.e, problem.entries) // 2
+    across = ceil_div(problem.product.n, columns)
+    return ceil_div(unit // block.rows * units * across, target.compute_units), one, two
+
+
+def _blocks(each: int, count: int) -> int:
+    """The time of so many blocks of which so many run at a time, in that of one: a turn that is not full takes as long,
+    unless it is the only one."""
+    return ceil_div(each, count) * _least(each, count)
+
+
+def _copied(problem: ExpertsProblem, depth: int, target: Target) -> bool:
+    """Whether `COPIED` is better than what goes through registers: it takes fewer turns, or as many of short sums,
+    or as many with smaller units. Copies need no registers, so that more blocks run at a time, smaller ones leave
+    less of the last turn open, and two waves read less of LDS than four. Long sums of two products are better off
+    with large blocks.
+
+    By the model on gfx950, bf16, 4096 tokens, in us of the way through registers and of this: 8 experts of 2, n =
+    1024, k = 512 14.3 and 13.1, 1024 22.5 and 20.6, 2048 39.6 and 35.7, 4096 73.9 and 65.5; fp8 with k = 1024 20.5
+    and 13.3, i8 18.0 and 16.2; units of 64 25.3 and 21.1; gate and up, 32 experts of 4, n = 512, k = 1024 49.8 and
+    43.7, with one buffer of A 46.5; n = 1024 82.9 and 64.5; k = 4096 144 and 152. With as many turns, 32 experts of
+    4, k = 512: 35.3 and 34.4, with additions by memory in bf16 29.4 and 29.0, in f32 36.2 and 34.6; k = 1024, n =
+    2048 44.3 and 46.2, n = 896, which is one turn, 16.2 and 19.6. With more turns, 3 experts of a token, 30.8 and
+    47.0. With 6 waves, 2048 tokens, 16.4 and 18.9. f32, which the matrix cores bound, 170 and 180.
+    """
+    product = problem.product
+    bits = find_dtype(product.taken(target) or product.stored).step
+    plain = not product.scaling and not product.taken(target) and product.layout[:2] == "RC" and not product.shuffled
+    able = COPIED_BYTES in target.direct_to_lds and product.load_bytes == COPIED_BYTES and product.waves is None
+    block, high = COPIED[product.products - 1], BLOCKS[0]
+    if not (able and plain and bits <= 16 and product.k >= depth and problem.unit % block.rows == 0):
+        return False
+    if (product.products > 1 and product.k > SHORT * depth) or not _leaves_room(product):
+        return False
+    each, at_a_time, _ = _turns(problem, block, target)
+    if _least(each, at_a_time) * math.prod(block.waves) < HIDING:
+        return False
+    if problem.unit % high.rows:
+        return True
+    most, one, two = _turns(problem, high, target)
+    count = one if _one_buffer(problem, high, depth, target) else two
+    short = product.k <= SHORTEST * depth and each > at_a_time
+    return _blocks(each, at_a_time) < 2 * _blocks(most, count) + short
+
+
+def _leaves_room(product: Problem) -> bool:
+    """Whether what one product stores takes no registers beside its sums: with a GELU, a bias and scales fewer blocks
+    run at a time, and bf16 takes 47.3 us where the way through registers takes 42.4 (4096 tokens, 8 experts of 2,
+    n = k = 1024, by the model on gfx950). An expression of two products has half of the sums at a time.
+    """
+    if not product.op or product.products > 1:
+        return True
+    names = (*ACCUMULATORS, *NAMES, *SCALARS)
+    return is_linear(parse(product.op, names), ACCUMULATORS)
 
 
 def _least(one: int, other: int) -> int:

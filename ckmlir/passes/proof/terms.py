@@ -31,7 +31,9 @@ Part = tuple[Names, int]
 """A part of an LDS tensor: what was written there, and the elements as bits."""
 NOTHING: Names = frozenset()
 
-SCHEDULING = frozenset({"ck.pinned", "ck.fences", "ck.stage", "ck.priority", "ck.apart", "begins", "follows"})
+SCHEDULING = frozenset({
+    "ck.pinned", "ck.fences", "ck.stage", "ck.priority", "ck.apart", "ck.together", "begins", "follows",
+})  # fmt: skip
 """Attributes that say when something runs, or who shares memory with it, not what it computes."""
 
 
