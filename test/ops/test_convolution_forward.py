@@ -12,6 +12,7 @@ from operator_runner import CHIPS, agree
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.contraction.parts import part_length, parts_of
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
@@ -145,6 +146,15 @@ def test_places_are_found_once(c: int, valu: int, salu: int) -> None:
     mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
     assert 32 * mix["valu"] <= valu * mix["mfma"]
     assert 32 * mix["salu"] <= salu * mix["mfma"]
+
+
+def test_parts_of_patches_are_one_for_a_compute_unit() -> None:
+    """Two where LDS holds two workgroups take longer; of plain matrices they do not."""
+    few = {"n": 32, "c": 256, "k": 256, "image": (14, 14)}
+    for name, parts in (("conv_fwd", 2), ("conv_bwd_data", 2), ("conv_bwd_weight", 7)):
+        chosen, target = find_operator(name), get_target("gfx950")
+        problem = chosen.problem(**few)
+        assert parts_of(problem, part_length(problem, chosen.spec(problem, target), target)) == parts
 
 
 SMALL = {"block": (32, 32, 32), "wave": (1, 1)}

@@ -44,10 +44,14 @@ def parts_that_pay(problem: Problem, block: tuple[int, int, int], target: Target
     step_bytes = block[2] * max(one.step for one in problem.held) // 8
     steps = ceil_div(problem.longest_sum, block[2])
     least = 1 if problem.longest_part is None else ceil_div(steps, problem.longest_part // block[2])
-    return least if whole else max(default_parts(block[:2], blocks, steps, target, step_bytes), least)
+    # What is loaded of patches comes from memory once for many places of a window, and saves less than it counts.
+    plain = problem.windows is None
+    return least if whole else max(default_parts(block[:2], blocks, steps, target, step_bytes, by_two=plain), least)
 
 
-def default_parts(block: tuple[int, ...], blocks: int, steps: int, target: Target, step_bytes: int = 128) -> int:
+def default_parts(
+    block: tuple[int, ...], blocks: int, steps: int, target: Target, step_bytes: int = 128, *, by_two: bool = True
+) -> int:
     """Parts of K that workgroups of their own sum, for so many blocks of C (rows, columns) and steps of the loop, each
     of so many bytes along K; 1: none.
 
@@ -56,7 +60,9 @@ def default_parts(block: tuple[int, ...], blocks: int, steps: int, target: Targe
     holds two workgroups, one of which loads while the other multiplies, and partial sums, which are written and read,
     are at most half of what a part reads. By the model on gfx950, f16 in cycles of one and of two: 64 x 4096 x 4096
     24151, 17889; 28 x 4096 x 4096 21047, 16242; 1024 x 1024 x 8192 49287, 40483; with more sums 768 x 1024 x 4096
-    29161, 40640. With one workgroup a compute unit, on gfx942, 64 x 4096 x 4096 25511, 36524.
+    29161, 40640. With one workgroup a compute unit, on gfx942, 64 x 4096 x 4096 25511, 36524. Of patches there are not
+    two (`by_two`): 32 images of 14 x 14, 256 to 256 channels by 3 x 3, take 38299 forward with two parts, 46838 with
+    four, and their gradients 39159 and 47733, and 37838 and 47430 (of 7 and of 14).
     """
     most = min(target.compute_units // max(blocks, 1), steps // max(LEAST_STEPS * 128 // step_bytes, 1))
     own = ceil_div(steps, max(most, 1))
@@ -66,5 +72,5 @@ def default_parts(block: tuple[int, ...], blocks: int, steps: int, target: Targe
     twice = 2 * parts
     length = ceil_div(steps, twice) * step_bytes
     sums, operands = 2 * SUM_BYTES * math.prod(block), sum(block) * length
-    pays = length >= LEAST_BYTES and twice <= MOST_OF_TWO and 2 * sums <= operands
+    pays = by_two and length >= LEAST_BYTES and twice <= MOST_OF_TWO and 2 * sums <= operands
     return twice if pays and target.lds_bytes >= LDS_OF_TWO else parts
