@@ -234,6 +234,7 @@ def test_whole_groups_of_compared_rows_spill_nothing(chip: str, dtype: str, name
 
 SHORT = {"a_scale": "1x32", "b_scale": "1x32"}
 WEIGHTS = {"m": 140, "n": 150, "k": 320, "b_dtype": "i4"}
+TILES = {"m": 140, "n": 150, "k": 320, "b_scale": "1x64", "shuffled": 32}
 CROWDED: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx942", "mx_gemm", {"m": 144, "n": 127, "k": 320}),
     ("gfx942", "gated_gemm_quant", {"m": 150, "n": 130, "k": 333, **SHORT}),
@@ -249,6 +250,7 @@ CROWDED: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx950", "gemm_quant", {**WEIGHTS, "b_scale": "1x128", "zeros": 1, "shuffled": 32}),
     ("gfx950", "gemm_quant", {**WEIGHTS, "b_scale": "1x64", "zeros": 1, "shuffled": 32}),
     ("gfx942", "gemm_quant", {**WEIGHTS, "b_scale": "1x128", "dtype": "i8", "shuffled": 16}),
+    ("gfx950", "gemm_quant", {**TILES, "b_major": "rows", "dtype": "bf8"}),
     ("gfx942", "gemm_multi_abd", {"m": 140, "n": 70, "k": 135, "dtype": "i8", "layout": "RRR", "a_types": "f16,i32"}),
     *(("gfx90a", "grouped_gemm_quant", {"m": (63, 140), "n": (35, 150), "k": (333, 77), "layout": "CRR", "dtype": "i8",
                                         "persistent": True, "b_scale": scale}) for scale in ("128x128", "1x128")),
