@@ -198,6 +198,7 @@ def test_tolerances_do_not_pass_another_epilogue() -> None:
     ("conv_fwd", {"d": "f16"}, "d: 1 D tensors are described, and no op names them; expected an op with it"),
     ("grouped_gemm", {"m": "8,8", "alpha": "1,3"}, "product 1: alpha=3.0: no op names it"),
     ("sum_parts", {"op": "acc + alpha", "beta": 0}, "beta=0.0: op=acc + alpha does not name it"),
+    ("sum_parts", {"op": "acc + d0", "d1": "64x1"}, "d1=64x1: no op names it; expected an op with it, or nothing"),
     ("gemm", {"op": "acc + d0", "d": "f16,f16"}, "2 D tensors are described, op=acc + d0 names 1"),
     ("gemm", {"op": "acc + d0", "ldd": "7"}, "rows of d0 have 512 elements; expected at least that, or 0"),
     ("gemm", {"out": "fp8"}, "dtype=f16 gives f16 or f32; with an expression, such as op=acc,"),

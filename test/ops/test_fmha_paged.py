@@ -215,6 +215,7 @@ def test_references_by_hand() -> None:
     (PAGED, {"page_size": 1, "pages": 2**31 - 1, "h": 9}, "pages=2147483647: more than 2147483647 rows"),
     (PAGED, {"pages": 0, "sk": 2**31 - 2, "mask": "window_bottom_right:99,2147483647"},
      "sk=2147483646: beside 256 queries kernels count keys to 2147482879; expected at most that"),
+    (SPLIT, {"pages": 3}, "pages=3: K and V are not in pages; expected page_size as well"),
     (SPLIT, {"page_size": 64, "cache_batches": 2}, "cache_batches=2: it does not go with page_size=64"),
     (SPLIT, {**GROUP, "cache_batches": 2}, "cache_batches=2: in group mode K and V have no batches"),
 ])  # fmt: skip

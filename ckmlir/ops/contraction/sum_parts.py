@@ -29,7 +29,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     computing_type,
     output_names,
 )  # fmt: skip
-from ckmlir.ops.contraction.keys import check_scalars
+from ckmlir.ops.contraction.keys import NO_OP, check_scalars
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import MOST, NAMES, TYPES
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
@@ -177,6 +177,9 @@ class SumParts(Operator[SumProblem, SumSpec]):
         used = expression.variables if expression is not None else ()
         check_scalars(values, op, used)
         names = [name for name in NAMES if name in used]
+        unread = next((name for name in NAMES if name not in used and values[name] is not None), None)
+        if unread is not None:
+            raise RequestError(f"{unread}={'x'.join(map(str, values[unread]))}: no op names it; {NO_OP}")
         types = values["d"] or (out,) * len(names)
         if len(types) != len(names):
             raise RequestError(f"d: {len(types)} D tensors are described, op={op} names {len(names)}")

@@ -13,6 +13,7 @@ from ckmlir.ops.attention.paged_spec import page_size
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec, ceil_div
+from ckmlir.ops.request import RequestError
 from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Pages(Paged):
 
     @classmethod
     def asked(cls, values: Mapping[str, Any], problem: Problem) -> Pages | None:
+        if values["page_size"] is None and values["pages"] is not None:
+            raise RequestError(f"pages={values['pages']}: K and V are not in pages; expected page_size as well")
         wanted = values.get("table", "vllm") == "vllm" and values["page_size"] is not None
         return cls(*pool_of_request(values, problem)) if wanted else None
 
