@@ -46,12 +46,16 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx950", {**LARGE, "dtype": "i8"}, "async_late", (256, 256, 128), (2, 2)),
     ("gfx950", {**LARGE, "dtype": "fp8"}, "async_late", (256, 256, 128), (2, 2)),
     ("gfx950", {**LARGE, "m": 4100, "n": 4104}, "async_late", (256, 256, 64), (2, 2)),
-    # Few steps, steps that end behind K, single elements of C and expressions are left to eight waves.
+    # Few steps, rows that begin within a cache line, single elements of C and matrices beside the sums are left to
+    # eight waves.
     ("gfx950", {**LARGE, "k": 512}, "async_late", (256, 256, 64), (2, 2)),
     ("gfx950", {**LARGE, "k": 448}, "compv4", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "k": 4104}, "compv4", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "n": 4097}, "compv4", (256, 256, 64), (2, 4)),
-    ("gfx950", {**LARGE, "op": "gelu(acc)"}, "compv4", (256, 256, 64), (2, 4)),
+    ("gfx950", {**LARGE, "lda": 4104}, "compv4", (256, 256, 64), (2, 4)),
+    ("gfx950", {**LARGE, "k": 4104, "lda": 4160, "ldb": 4160}, "async_late", (256, 256, 64), (2, 2)),
+    ("gfx950", {**LARGE, "op": "gelu(acc + d0)", "d": "f16", "d_kind": "row"}, "async_late", (256, 256, 64), (2, 2)),
+    ("gfx950", {**LARGE, "op": "gelu(acc) + d0"}, "compv4", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "wave": (2, 4)}, "compv4", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "dtype": "i8", "wave": (2, 4)}, "compv4", (256, 256, 128), (2, 4)),
     # The full-rate instruction's vectors leave eight waves no registers for tiles on their way.

@@ -39,8 +39,11 @@ COPIED = "async_late"
 """What large blocks have where both operands go straight to LDS as they lie: four waves read half as much of LDS as
 eight, and copies need no registers. By the model on gfx950, 4096 x 4096 x 4096 in cycles of eight waves with
 `PREFERRED` and of this: bf16 163116, 150996; fp8 (`WITHOUT_REGISTERS`) 94313, 84835. `async_wide` takes 148636 and
-83012, for 2.5 times the time to compile. Expressions, and stores of single elements, spill scalar registers beside 256
-accumulators of a lane."""
+83012, for 2.5 times the time to compile. What ends behind K gains as much (K of 4104 in rows of 4160 164888, 154263),
+but not rows that begin within a cache line, of which each step takes two (4104 in rows of 4104 190200, 195713). So do
+expressions (GELU 182148, 168764), but not those that read a matrix, for which four waves have fewer loads on their way
+(GELU with bias and residual 187886, 195715). Stores of single elements spill scalar registers beside 256 accumulators
+of a lane."""
 COPIED_WITH_POWERS = "async_wide"
 """The same by eight waves for fp4 with powers of two, which have no form with accumulators apart: by the model 55486
 cycles of 4096 x 4096 x 4096 with scales in tiles, `PREFERRED` with 128 x 128 takes 77109."""
@@ -58,7 +61,7 @@ transposed operands beside them do not find enough in the other."""
 MOST_LARGE_BLOCKS = 3
 """Schedules that load further ahead than this are for products bound by memory, which small blocks serve better."""
 LEAST_STEPS_OF_COPIED = 8
-"""Of large blocks; see `_whole_and_long`."""
+"""Of large blocks; see `_is_long`."""
 PING_PONG = "ping_pong"
 """The order of steps in which groups of waves take turns."""
 VECTOR_BYTES = 16
@@ -100,7 +103,7 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         depth = _depth(LARGE, COPIED, wish.dtype, target)
         if wish.powers and _whole_and_long(wish, depth) and _pays_copies(wish, COPIED_WITH_POWERS, EIGHT_WAVES, target):
             found.append(Plan(COPIED_WITH_POWERS, (LARGE, LARGE, depth), EIGHT_WAVES))
-        plain = wish.plain and wish.arrays == 2 and _whole_and_long(wish, depth)
+        plain = wish.plain and wish.arrays == 2 and wish.in_lines and _is_long(wish, depth)
         if plain and _pays_copies(wish, COPIED, FOUR_WAVES, target):
             found.append(Plan(COPIED, (LARGE, LARGE, depth), FOUR_WAVES))
         last = (WITHOUT_REGISTERS,) * _pays_copies(wish, WITHOUT_REGISTERS, EIGHT_WAVES, target)
@@ -297,13 +300,17 @@ def _pays_copies(wish: Wish, schedule: str, waves: tuple[int, int], target: Targ
 
 
 def _whole_and_long(wish: Wish, depth: int) -> bool:
-    """Whether K is whole steps, and as many as make up for the longer way into the loop; comparisons with the end of K
-    fall on half as many waves where there are four.
+    """Whether K is whole steps, and long."""
+    return wish.k % depth == 0 and _is_long(wish, depth)
+
+
+def _is_long(wish: Wish, depth: int) -> bool:
+    """Whether K is as many steps as make up for the longer way into the loop.
 
     By the model on gfx950, 4096 x 4096 in bf16, in cycles of eight waves with `PREFERRED` and of four: K of 64 17308
-    and 19776, of 256 25896 and 26136, of 1024 53340 and 51108; 4104 x 4104 372769 and 386734.
+    and 19776, of 256 25896 and 26136, of 1024 53340 and 51108.
     """
-    return wish.k % depth == 0 and wish.k >= LEAST_STEPS_OF_COPIED * depth
+    return wish.k >= LEAST_STEPS_OF_COPIED * depth
 
 
 def _room_for_two_steps(wish: Wish, plan: Plan, target: Target) -> bool:

@@ -84,7 +84,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         types = (taken or problem.dtype, taken or problem.b_dtype or problem.dtype)
         columns = problem.shuffled or columns
         mfma = problem.mfma or default_mfma((*block[:2], piece), waves, types, target, columns, sparse)
-        epilogue = problem.epilogue or default_epilogue(block, computed=problem.op not in ("", "acc"))
+        epilogue = problem.epilogue or default_epilogue(plan, computed=problem.op not in ("", "acc"))
         computed = bool(problem.op) or problem.dtype == "f64"
         element = find_dtype(problem.computing if computed else problem.out).bytes
         found = ContractionSpec(

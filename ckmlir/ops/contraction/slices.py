@@ -16,13 +16,19 @@ MOST_AT_ONCE = 32
 terms and D tensors stand beside the accumulators that are still to come. With 64 of 128 at once, a GELU with bias and
 residual spills 157 registers on gfx950, with 32 it spills 30."""
 ACCUMULATORS_WITH_ROOM = 64
+MOST_SLICED = 128
+"""Accumulators of a lane beside which slices do not pay: with 256 a GELU with bias keeps 12 scalar registers in lanes
+on gfx950, and GELU of 4096 x 4096 x 4096 in bf16 takes 177761 cycles by the model, 168764 straight from them."""
 
 
-def default_epilogue(block: tuple[int, int, int], *, computed: bool = False) -> str:
+def default_epilogue(plan: Plan, *, computed: bool = False) -> str:
     """Through LDS; larger blocks of C than 128 x 128 may not fit there and go straight from the accumulators. What an
-    expression computes goes through LDS in slices, since it reads D tensors as C is written.
+    expression computes goes through LDS in slices, since it reads D tensors as C is written; but not where lanes have
+    more than `MOST_SLICED` accumulators.
     """
-    return "cshuffle" if computed or block[0] * block[1] <= LARGEST_THROUGH_LDS else "direct"
+    size = plan.block[0] * plan.block[1]
+    sliced = computed and size <= MOST_SLICED * math.prod(plan.waves) * WAVE_SIZE
+    return "cshuffle" if sliced or size <= LARGEST_THROUGH_LDS else "direct"
 
 
 def default_slices(

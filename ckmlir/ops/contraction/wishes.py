@@ -13,6 +13,8 @@ from ckmlir.targets import Target
 NARROWEST_FOR_TWO_STEPS = 4
 """Bytes of a load below which a loop is not given two steps: a block takes many narrow loads, each with a comparison,
 and scalar registers do not hold them twice."""
+CACHE_LINE = 128
+"""Bytes."""
 _COMPARED_DEPTH = 32
 """Elements along K of steps each of whose rows is compared with the end of K: scalar registers have room for so many
 outcomes. With whole steps fp8 of 1001 x 1003 x 999 spills 64 on gfx942, with 64 elements i8 spills 3 on gfx90a, and
@@ -52,7 +54,8 @@ class Wish(NamedTuple):
         column_scales: whether a block of columns takes several scales of such a group.
         sparse: whether A has two of every four elements along K.
         arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
-        plain: whether C is the sums as they are, stored two elements at a time or more.
+        plain: whether C is stored two elements at a time or more, and no matrix read beside the sums.
+        in_lines: whether all rows of A and B begin where cache lines do.
         converts: whether B becomes another type on its way to registers, if it lies in fragment order.
         stays: whether workgroups stay, and keep what finds their blocks in scalar registers beside the loop.
         powers: whether powers of two, which lanes load four at once, scale A and B of 4 bits in the matrix instruction,
@@ -74,6 +77,7 @@ class Wish(NamedTuple):
     column_scales: bool = False
     sparse: bool = False
     plain: bool = True
+    in_lines: bool = True
     powers: bool = False
     converts: bool = False
     stays: bool = False
@@ -103,12 +107,15 @@ def wish_of(problem: Problem, target: Target) -> Wish:
     """What a problem says of its plan."""
     dwords = all(one.in_dwords for one in problem.scaling)
     packed = problem.dtype == "fp4" and problem.b_dtype in ("", "fp4") and not problem.taken(target)
+    plain = all(one.kind != "full" for one in problem.side) and problem.aligned()[2] > 1
+    matrices = not (problem.sources or problem.merged or problem.windows)
+    pitches = zip(problem.held, (problem.lda, problem.ldb) if matrices else (problem.k,) * 2, strict=True)
     return Wish(
         problem.m, problem.n, problem.k, problem.taken(target) or problem.dtype, problem.layout, problem.load_bytes,
         problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
         len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scaled_group(target),
         any(one.operand != "a" and one.rows == 1 for one in problem.scaling), problem.ld_index is not None,
-        not problem.op and problem.aligned()[2] > 1,
+        plain, all(pitch * one.step % (8 * CACHE_LINE) == 0 for one, pitch in pitches),
         packed and problem.op in ("", "acc") and problem.aligned()[2] > 1 and dwords,
         bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
     )  # fmt: skip
