@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.targets import get_target
@@ -63,6 +64,43 @@ def test_choice(chip: str, keys: dict[str, Any], schedule: str) -> None:
     chosen = FMHA.chosen(problem, spec)
     assert chosen.pop("edge") == spec.edge
     assert chosen == ({} if "schedule" in keys else {"schedule": schedule})
+
+
+PAGES = {"b": 1, "h": 16, "sq": 4096, "sk": 4096, "d": 128}
+BESIDE: list[tuple[str, str, dict[str, Any], str, int]] = [
+    ("fmha_fwd", "gfx950", {**MANY, "soft_cap": 30}, "qr_woven_async", 256),
+    ("fmha_fwd", "gfx942", {**MANY, "soft_cap": 30}, "qr_woven", 128),  # 256 leave too few registers
+    ("fmha_fwd", "gfx942", {**MANY, "alibi": "head", "sink": 1}, "qr_woven", 128),
+    ("fmha_fwd", "gfx950", {**MANY, "bias": "head", "mask": "top_left", "d": 64}, "qr_woven_async", 256),
+    ("fmha_fwd", "gfx950", {**MANY, "sink": 1, "mask": "window:600,0"}, "qr_woven_async", 256),
+    ("fmha_fwd", "gfx950", {**MANY, "sink": 1, "mask": "window:600,0,4"}, "qr", 128),
+    ("fmha_fwd", "gfx950", {**MANY, "dropout": 0.2}, "qr", 128),
+    ("fmha_fwd_pagedkv", "gfx942", {**PAGES, "page_size": 128}, "qr_woven", 256),
+    ("fmha_fwd_pagedkv", "gfx950", {**PAGES, "page_size": 64, "alibi": "head"}, "qr_woven_async", 128),
+    ("fmha_fwd_pagedkv", "gfx950", {**PAGES, "page_size": 16}, "qr_woven", 256),
+    ("fmha_fwd_pagedkv", "gfx950", {**PAGES, "page_size": 16, "mask": "bottom_right"}, "qr", 128),
+    ("fmha_fwd_pagedkv", "gfx90a", {**PAGES, "page_size": 16, "soft_cap": 30}, "qr", 128),
+    ("fmha_fwd_splitkv", "gfx942", {**PAGES, "page_size": 64, "splits": 2}, "qr", 128),
+]
+"""Operators, chips and requests with a schedule and the height of a block."""
+
+
+@pytest.mark.parametrize(("name", "chip", "keys", "schedule", "rows"), BESIDE)
+def test_choice_beside_parts_and_pages(name: str, chip: str, keys: dict[str, Any], schedule: str, rows: int) -> None:
+    """Parts, and K and V in pages, weave as the plain softmax does, as far as registers go: places of rows of a list,
+    or a second loop, leave none for parts."""
+    operator, target = find_operator(name), get_target(chip)
+    spec = operator.spec(operator.problem(**keys), target)
+    assert (spec.schedule, spec.block[0]) == (schedule, rows) and operator.validate(spec, target) == []
+
+
+@pytest.mark.one_in(10)
+@pytest.mark.parametrize(("name", "chip", "keys"), [one[:3] for one in BESIDE])
+def test_what_weaves_beside_them_spills_nothing(name: str, chip: str, keys: dict[str, Any]) -> None:
+    operator, target = find_operator(name), get_target(chip)
+    kernel = compile_kernel(operator, operator.spec(operator.problem(**keys), target), target)
+    metadata = kernel.code_object.kernel().metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
 
 
 GROUP = {"mode": "group", "seqlens_q": (4096, 4096), "seqlens_k": (4096, 4096), "h": 16, "d": 128}

@@ -65,7 +65,8 @@ def test_numbers(chip: str, keys: Keys) -> None:
 @pytest.mark.parametrize("lengths", [(1,), (1, 0, 0, 1), (129, 1, 128, 127, 0, 200), (0, 0), (5, 700, 1, 1, 1)])
 def test_every_block_is_somebodys(lengths: tuple[int, ...], h: int) -> None:
     """The row has a place for each block of each sequence; what the workgroup finds, in Python."""
-    sizes: Keys = {"seqlens_q": lengths, "seqlens_k": lengths, "sq": max(*lengths, 1)}
+    # One schedule, whether keys are shared or not: so blocks are as high.
+    sizes: Keys = {"seqlens_q": lengths, "seqlens_k": lengths, "sq": max(*lengths, 1), "schedule": "qr"}
     problem = UNIFIED.problem(h=h, hk=1, d=64, splits=1, **sizes)
     spec = UNIFIED.spec(problem, GFX942)
     heads, axes, blocks = UNIFIED.launch(problem, spec, GFX942).grid

@@ -22,6 +22,7 @@ from ckmlir.ops.attention.schedule_choice import (
     TOGETHER,
     slack,
     turns,
+    weaves_beside,
     woven,
     woven_bytes,
 )  # fmt: skip
@@ -284,14 +285,14 @@ def proposed_specs(
     packed = packs(sq, sharing)
     together = sharing if packed else 1
     workgroups = heads // together * ceil_div(sq * together, WAVES * QUERIES_PER_WAVE[0])
-    many = workgroups > target.compute_units
-    alone = many and not parts and not v_columns and not source and not split
-    plain = alone and find_dtype(dtype).bytes == 2
+    many = workgroups > target.compute_units and not v_columns and not split
+    plain = many and find_dtype(dtype).bytes == 2 and weaves_beside(parts, mask, source, KEY_BLOCKS[0])
     able = target.mfmas(dtype)
+    alone = many and able and not parts and not source and not any(sequences)
     if not schedule and plain:
-        after = turns(tile, target.mfma_rate(able[0])) if able and mask == "none" and not any(sequences) else []
+        after = turns(tile, target.mfma_rate(able[0])) if alone and mask == "none" else []
         names = [*woven(tile, reach, mask, whole=whole, plain=workgroups, target=target), *after, *names]
-    elif not schedule and alone and find_dtype(dtype).bytes == 1 and able and not any(sequences):
+    elif not schedule and alone and find_dtype(dtype).bytes == 1:
         names = [*woven_bytes(tile, reach, mask, able[0].k), *names]
     # The fastest of its rows comes first.
     own_tile = BY_INSTRUCTION_TILE if deep else _common_tile(d)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ckmlir.ops.attention.paged_spec import gathers
 from ckmlir.ops.operator import ceil_div
 from ckmlir.targets import Target
 
@@ -16,6 +17,8 @@ weights at a time; the second is for matrix instructions of DEEP channels, whose
 a step takes when the one before has taken its own, so that registers hold it once."""
 WOVEN_TILES = (64, 128)
 """Channels with which weaving was compared."""
+WOVEN_WITH = ("alibi", "bias", "sink", "softcap")
+"""Parts beside which it was."""
 WOVEN_KEYS, WOVEN_WINDOW = 128, {WOVEN: 1024, WOVEN_COPIES: 512}
 """Keys from which on it is the faster one, its long prologue included; and the width of a window from which on, of
 which a workgroup's queries attend to a part each."""
@@ -32,7 +35,7 @@ TOGETHER = "none"
 EDGES = {WOVEN: "qr", WOVEN_COPIES: "qr_async_trload"}
 """By schedule, that of blocks which a mask cuts, where they have a loop of their own."""
 
-WOVEN_PARTS = {"bias": 40, "dropout": 40, "alibi": 40}
+WOVEN_PARTS = {"bias": 40, "dropout": 40, "alibi": 40, "softcap": 24}
 """Registers that parts take in a woven loop with blocks of 32 queries a wave and 64 keys, where what two iterations of
 them compute or load is alive: by spills, and rounded up."""
 
@@ -42,23 +45,30 @@ def woven_registers(parts: Sequence[str]) -> int:
     return sum(WOVEN_PARTS.get(word.partition("_")[0], 0) for word in parts)
 
 
+def weaves_beside(parts: Sequence[str], mask: str, source: str, keys: int) -> bool:
+    """Whether weaving was compared beside each of these parts and the source, by their words, and leaves registers for
+    them: not where blocks of keys that a mask cuts have a loop of their own (ALiBi spilled eleven scalar ones), nor
+    where blocks of `keys` are rows of a list (a soft cap spilled three), or lie at addresses of 64 bits (twelve)."""
+    left = mask != "sinks" and not gathers(source, keys)
+    fits = not parts or (left and all(word.partition("_")[0] in WOVEN_WITH for word in parts))
+    return fits and "far" not in source.split("_")
+
+
 def woven(tile: int, reach: int, mask: str, *, whole: bool, plain: int, target: Target) -> list[str]:
-    """The schedules that weave, where that pays: for 16-bit types, and more of the plain workgroups than compute units,
-    as theirs are twice as large. Without copies to LDS that transpose, 128 channels leave a mask too few registers,
-    but for a causal one over whole blocks of keys; and as long as each workgroup has a compute unit of its own, the
-    last blocks of queries take as long as without that mask, smaller ones of others not.
+    """The schedules that weave, where that pays, the best first: for 16-bit types, and more of the plain workgroups
+    than compute units, as theirs are twice as large. Without copies to LDS that transpose, 128 channels leave a mask
+    too few registers, but for a causal one over whole blocks of keys; and as long as each workgroup has a compute unit
+    of its own, the last blocks of queries take as long as without that mask, smaller ones of others not.
 
     Args:
         tile: channels of the tiles of all operands.
         reach: the most keys that a query attends to; `whole`: keys come in whole blocks, for certain.
         plain: workgroups of half as many queries.
     """
-    name = WOVEN_COPIES if target.has("lds_transpose_read") else WOVEN
-    if tile not in WOVEN_TILES or reach < _least_reach(name, tile, mask):
-        return []
     several = whole and ceil_div(plain, 2) > target.compute_units
-    fits = name == WOVEN_COPIES or tile < WOVEN_TILES[-1] or mask == "none" or (mask == "causal" and several)
-    return [name] if fits else []
+    fitting = tile < WOVEN_TILES[-1] or mask == "none" or (mask == "causal" and several)
+    able = [*[WOVEN_COPIES] * target.has("lds_transpose_read"), *[WOVEN] * fitting]
+    return [name for name in able if tile in WOVEN_TILES and reach >= _least_reach(name, tile, mask)]
 
 
 def _least_reach(name: str, tile: int, mask: str) -> int:
