@@ -1,4 +1,4 @@
-"""What every error meant for a user has in common."""
+"""What every error meant for a user has in common, and words that messages share."""
 
 from collections.abc import Iterable
 
@@ -25,6 +25,15 @@ def suggest(name: object, choices: Iterable[str]) -> str:
     if near:
         return f"did you mean {lowered[near[0]]}?"
     return f"known: {', '.join(known)}" if known else "none is known"
+
+
+def counted(number: float, what: str) -> str:
+    """So many of something: `what` is the word for one, whose plural ends in s.
+
+    >>> counted(1, "kernel"), counted(0, "kernel")
+    ('1 kernel', '0 kernels')
+    """
+    return f"{number if isinstance(number, int) else f'{number:g}'} {what}{'s' * (number != 1)}"
 
 
 def absent(error: ModuleNotFoundError) -> str:

@@ -24,7 +24,7 @@ from typing import Any
 
 from ckmlir.dispatch.identity import Find, Kernel
 from ckmlir.dispatch.reading import check_schema, fields_of, of_file, read_json
-from ckmlir.errors import suggest
+from ckmlir.errors import counted, suggest
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator, Run
 from ckmlir.ops.plan import make_plan
@@ -60,7 +60,7 @@ class Expansion:
 
     def __str__(self) -> str:
         also = f", and {len(self.others)} that they take too" if self.others else ""
-        lines = [f"{len(self.kernels)} kernels of {self.combinations} combinations{also}"]
+        lines = [f"{counted(len(self.kernels), 'kernel')} of {counted(self.combinations, 'combination')}{also}"]
         lines += [f"{count:>9} dropped: {reason}" for reason, count in self.dropped.most_common()]
         return "\n".join(lines + [f"{self.repeated:>9} repeated"] * bool(self.repeated))
 

@@ -8,6 +8,7 @@ from ckmlir.dialect import build
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
 from ckmlir.dialect.synchronization import TOGETHER
 from ckmlir.dialect.types import tile_of
+from ckmlir.errors import counted
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
 from ckmlir.passes.registers import Registers
@@ -61,7 +62,7 @@ class SplitState:
         """Record a tile's registers; their number must be its distribution's, and that spread over the workgroup."""
         placed = tile_of(tile).placed
         if (placed.waves, placed.lanes) != (self.waves, WAVE_SIZE):
-            lies = f"'{placed}' lies over {placed.waves} waves of {placed.lanes} lanes"
+            lies = f"'{placed}' lies over {counted(placed.waves, 'wave')} of {counted(placed.lanes, 'lane')}"
             fail(registers.chunks[0].owner, f"{lies}, the workgroup has {self.waves} of {WAVE_SIZE}")
         if registers.count != placed.registers:
             raise AssertionError(f"{tile.type} has {placed.registers} registers, got {registers.count}")

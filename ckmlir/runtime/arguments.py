@@ -196,8 +196,8 @@ def check_place(view: ArrayView, spec: ArraySpec, ordinal: int | None) -> None:
     pairs = zip(view.shape, view.strides, spec.strides, strict=True)
     if spec.elements and any(length > 1 and given != wanted for length, given, wanted in pairs):
         raise DeviceError(
-            f"array {spec.name} has strides {view.strides}; the problem asks for {spec.strides}: say so in the "
-            "problem's keys, or pass a contiguous copy"
+            f"array {spec.name} has strides {view.strides}; the problem asks for {spec.strides}: say so in its keys "
+            "for strides, if it has any, or pass a contiguous copy"
         )
 
 

@@ -14,7 +14,7 @@ from ckmlir.dispatch.building import build
 from ckmlir.dispatch.profiles import profiles, read_profile
 from ckmlir.dispatch.reading import read_json
 from ckmlir.dispatch.spaces import Expansion, Space, expand, read_spaces
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, counted
 from ckmlir.files import check_writable
 from ckmlir.ops import find_operator
 from ckmlir.runtime.calls import LOCAL, check_place
@@ -69,7 +69,7 @@ def execute(options: argparse.Namespace) -> int:
     for identifier, findings in built.findings.items():
         print(f"static checks of {identifier}: {findings}")
     resumed = f", {built.resumed} of them from an earlier start" if built.resumed else ""
-    print(f"{options.output}: {built.kernels} kernels{resumed}, {options.output.stat().st_size} bytes")
+    print(f"{options.output}: {counted(built.kernels, 'kernel')}{resumed}, {options.output.stat().st_size} bytes")
     return 0
 
 

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, counted
 from ckmlir.files import CACHE_SWITCH, cache_directory, keeps_files
 from ckmlir.runtime import compile_cache
 
@@ -60,7 +60,7 @@ def _show(as_json: bool) -> int:
         print(f"{used}  {entry.nbytes:>9}  {entry.target}  {entry.kernel}")
     total = sum(entry.nbytes for entry in entries)
     state = "" if keeps_files() else f"; switched off by {CACHE_SWITCH}"
-    print(f"{len(entries)} kernels, {total} of {limit} bytes, in {compile_cache.directory()}{state}")
+    print(f"{counted(len(entries), 'kernel')}, {total} of {limit} bytes, in {compile_cache.directory()}{state}")
     for name, one in others.items():
         print(f"{OTHERS.get(name, 'not known to this version')}: {one.nbytes} bytes in {one.path}")
     return 0
@@ -79,7 +79,8 @@ def _clear(as_json: bool) -> int:
         removed = {"directory": str(compile_cache.directory()), "removed": count, "other_bytes": freed}
         print(json.dumps(removed))
     else:
-        print(f"{count} kernels removed, and {freed} bytes beside them" if freed else f"{count} kernels removed")
+        beside = f", and {freed} bytes beside them" if freed else ""
+        print(f"{counted(count, 'kernel')} removed{beside}")
     return 0
 
 

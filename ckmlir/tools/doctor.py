@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 from ckmlir import __version__
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, counted
 from ckmlir.tools.output import BAD_REQUEST
 
 
@@ -104,7 +104,7 @@ def _cache() -> str:
 
     entries = compile_cache.entries()
     state = "on" if keeps_files() else f"switched off by {CACHE_SWITCH}"
-    return f"{state}, {len(entries)} kernels in {compile_cache.directory()}"
+    return f"{state}, {counted(len(entries), 'kernel')} in {compile_cache.directory()}"
 
 
 def _hip_python() -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ckmlir.codeobject import CodeObject, Kernel
 from ckmlir.codeobject.remarks import narrow_accesses
+from ckmlir.errors import counted
 from ckmlir.lowering.occupancy import kernel_occupancy
 from ckmlir.sim.decode import disassemble, instruction_mix
 from ckmlir.tools.code_file import read_code_object
@@ -110,7 +111,7 @@ def _rows(kernel: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "workgroup", f"at most {kernel['max_workgroup_size']} work-items"
     occupied, mix = kernel["occupancy"], kernel["instructions"]
     if occupied:
-        yield "occupancy", f"{occupied['waves_per_simd']:g} waves a SIMD, limited by {occupied['limiter']}"
+        yield "occupancy", f"{counted(occupied['waves_per_simd'], 'wave')} a SIMD, limited by {occupied['limiter']}"
     else:
         yield "occupancy", f"unknown: {kernel['occupancy_missing']}"
     if mix is not None:

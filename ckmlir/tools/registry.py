@@ -15,7 +15,7 @@ from ckmlir.dispatch.reading import of_file, read_json
 from ckmlir.dispatch.records import read_records, tuned_registry
 from ckmlir.dispatch.registry import Registry
 from ckmlir.dispatch.spaces import expand, read_spaces
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, counted
 from ckmlir.files import check_writable, write_file
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import require_valid
@@ -84,8 +84,9 @@ def _show(options: argparse.Namespace) -> int:
     for word in options.words:
         registry = _opened(options, word)
         found = registry.statistics()
+        kernels, signatures = counted(found["kernels"], "kernel"), counted(found["signatures"], "signature")
         parts = [f"{count} of {name}" for kind in ("operators", "chips") for name, count in found[kind].items()]
-        print(f"{word}: {found['kernels']} kernels of {found['signatures']} signatures: {', '.join(parts) or 'none'}")
+        print(f"{word}: {kernels} of {signatures}: {', '.join(parts) or 'none'}")
         for kernel in registry if options.all else ():
             print(f"  {kernel}")
     return 0
@@ -106,7 +107,7 @@ def _write(options: argparse.Namespace) -> int:
             if entry.kernel not in whole:
                 whole.add(entry.kernel, entry.priority)
     write_file(options.output, json.dumps(whole.to_dict(), indent=1).encode() + b"\n")
-    print(f"{options.output}: {len(whole)} kernels")
+    print(f"{options.output}: {counted(len(whole), 'kernel')}")
     return 0
 
 

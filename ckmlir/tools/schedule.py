@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, counted
 from ckmlir.files import check_writable, write_file
 from ckmlir.tools.cli import DISAGREES, Parser
 from ckmlir.tools.progress import progress
@@ -147,7 +147,7 @@ def _text(one: Evaluation) -> str:
     return "\n".join([
         f"registers      {one.vector_registers} vector ({one.accumulation_registers} of them accumulation), "
         f"{one.scalar_registers} scalar, {one.spills} spilled",
-        f"LDS            {one.lds_bytes} bytes; {one.waves_per_simd:g} waves a SIMD",
+        f"LDS            {one.lds_bytes} bytes; {counted(one.waves_per_simd, 'wave')} a SIMD",
         f"steady loop    {loop}; {one.drains} waits for all of memory",
         f"matrix share   {100 * one.matrix_share:.1f} % of the issue slots; no step is shorter than "
         f"{one.interval_bound} cycles",

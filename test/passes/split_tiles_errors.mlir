@@ -3,7 +3,7 @@
 // RUN: ckmlir-opt %s --ck-split-tiles --split-input-file --verify-diagnostics
 
 func.func @waves(%x: f32) attributes {ck.waves = 2 : i32} {
-  // expected-error@+1 {{'d0: 64@lane' lies over 1 waves of 64 lanes, the workgroup has 2 of 64}}
+  // expected-error@+1 {{'d0: 64@lane' lies over 1 wave of 64 lanes, the workgroup has 2 of 64}}
   %0 = "ck.splat"(%x) : (f32) -> !ck.tile<[64], f32, "d0: 64@lane">
   return
 }
@@ -11,7 +11,7 @@ func.func @waves(%x: f32) attributes {ck.waves = 2 : i32} {
 // -----
 
 func.func @lanes(%x: f32) attributes {ck.waves = 1 : i32} {
-  // expected-error@+1 {{'d0: 32@lane' lies over 1 waves of 32 lanes, the workgroup has 1 of 64}}
+  // expected-error@+1 {{'d0: 32@lane' lies over 1 wave of 32 lanes, the workgroup has 1 of 64}}
   %0 = "ck.splat"(%x) : (f32) -> !ck.tile<[32], f32, "d0: 32@lane">
   return
 }
@@ -85,7 +85,7 @@ func.func @reduce_result(%x: f32) attributes {ck.waves = 1 : i32} {
 // -----
 
 func.func @scan_lanes(%x: f32) attributes {ck.waves = 1 : i32} {
-  // expected-error@+1 {{lies over 1 waves of 63 lanes}}
+  // expected-error@+1 {{lies over 1 wave of 63 lanes}}
   %0 = "ck.splat"(%x) : (f32) -> !ck.tile<[21, 3], f32, "d0: 21@lane, d1: 3@lane">
   %1 = "ck.scan"(%0) ({
   ^bb0(%a: f32, %b: f32):
@@ -98,7 +98,7 @@ func.func @scan_lanes(%x: f32) attributes {ck.waves = 1 : i32} {
 // -----
 
 func.func @reduce_lanes(%x: f32) attributes {ck.waves = 1 : i32} {
-  // expected-error@+1 {{lies over 1 waves of 63 lanes}}
+  // expected-error@+1 {{lies over 1 wave of 63 lanes}}
   %0 = "ck.splat"(%x) : (f32) -> !ck.tile<[3], f32, "r: 21@lane, d0: 3@lane">
   return
 }

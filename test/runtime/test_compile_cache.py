@@ -267,7 +267,7 @@ def test_the_command(compiled: list[str], capsys: pytest.CaptureFixture[str]) ->
     (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
     assert kernel["op"] == "layernorm2d" and kernel["bytes"] == compile_cache.entries()[0].nbytes
     assert main(["cache", "clear"]) == 0
-    assert capsys.readouterr().out == "1 kernels removed\n"
+    assert capsys.readouterr().out == "1 kernel removed\n"
     assert main(["cache", "clear", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["removed"] == 0
     assert main(["cache", "burn"]) == 2
@@ -299,7 +299,7 @@ def test_all_that_is_kept_is_shown_and_cleared(
     assert others["simulator"]["bytes"] > 10_000 and others["toolkit"]["files"] == 1
     (cache_directory() / "of-yesterday").mkdir()
     assert main(["cache", "clear"]) == 0
-    assert "1 kernels removed, and " in capsys.readouterr().out
+    assert "1 kernel removed, and " in capsys.readouterr().out
     assert [path for path in cache_directory().rglob("*") if path.is_file()] == []
     assert [path.name for path in cache_directory().iterdir()] == ["kernels"]
     subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ckmlir.codeobject.occupancy import Occupancy
+from ckmlir.errors import counted
 from ckmlir.sim.timing.events import Timeline, Unit
 from ckmlir.sim.timing.grid import GridEstimate, estimate_grid
 from ckmlir.sim.timing.hot_spots import HotSpot, by_instruction, by_line, stall_cycles
@@ -124,10 +125,10 @@ def _text(one: Report) -> Iterator[str]:
     if one.given:
         yield f"given: {', '.join(f'{name}={value}' for name, value in one.given.items())}"
     occupied = one.occupancy
-    yield f"occupancy: {occupied.waves_per_simd:g} waves a SIMD, {occupied.workgroups} workgroups a compute unit, " + (
-        f"limited by {occupied.limiter}"
-    )
-    yield f"one compute unit, {one.workgroups} workgroups of {one.waves // one.workgroups} waves: {one.cycles} cycles"
+    waves, groups = counted(occupied.waves_per_simd, "wave"), counted(occupied.workgroups, "workgroup")
+    yield f"occupancy: {waves} a SIMD, {groups} a compute unit, limited by {occupied.limiter}"
+    share = f"{counted(one.workgroups, 'workgroup')} of {counted(one.waves // one.workgroups, 'wave')}"
+    yield f"one compute unit, {share}: {one.cycles} cycles"
     yield f"  busy: {_shares(one.busy)}"
     yield f"  stalls: {_shares({name: count / max(1, one.wave_cycles) for name, count in one.stalls.items()})}"
     yield f"  bank conflicts: {one.conflict_cycles} cycles"
@@ -143,8 +144,9 @@ def _text(one: Report) -> Iterator[str]:
     yield from _places("instructions that waves wait at", one.instructions[:8], one.wave_cycles)
     yield from _places("lines that waves wait at", one.lines[:8], one.wave_cycles)
     places = f"{grid.workgroups_a_unit} on each of {grid.compute_units} compute units"
+    launched = f"launch, {grid.mode}: {counted(grid.workgroups, 'workgroup')}"
     if grid.spread:
-        yield f"launch, {grid.mode}: {grid.workgroups} workgroups, {places} at a time, {grid.fill:.0%} filled"
+        yield f"{launched}, {places} at a time, {grid.fill:.0%} filled"
         spread = grid.spread
         yield (
             f"  they execute {spread.shortest:.0f} to {spread.longest:.0f} instructions: {spread.counted} of them were "
@@ -152,7 +154,7 @@ def _text(one: Report) -> Iterator[str]:
         )
     else:
         in_rounds = f"{places} in {grid.rounds} rounds, {grid.fill:.0%} filled"
-        yield f"launch, {grid.mode}: {grid.workgroups} workgroups, {in_rounds}"
+        yield f"{launched}, {in_rounds}"
     yield f"  {grid.cycles:.0f} cycles, {grid.microseconds:.1f} µs at the peak clock"
     yield f"  {grid.matrix_share:.1%} of the peak of the matrix cores, {grid.bandwidth_share:.1%} of HBM's bandwidth"
     place = grid.roofline

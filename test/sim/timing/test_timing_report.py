@@ -78,7 +78,7 @@ def test_text_and_json_say_that_it_is_a_model() -> None:
         "bank conflicts: 16 cycles",
         "(wait lds)",
         f"kernel.py:{10 + PRODUCT}",
-        "launch, sampled: 1 workgroups",
+        "launch, sampled: 1 workgroup,",
         "bound by",
     ):
         assert part in text, part
