@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from launch_orders import in_any_order
 from operator_runner import CHIPS, agree
 
 from ckmlir.compiler import compile_kernel
@@ -82,15 +83,18 @@ def test_empty_products(reduction: str, keys: dict[str, int]) -> None:
     agree("gemm", "gfx942", **{"m": 5, "n": 6, "k": 7, "split_k": 4, "reduction": reduction, **keys})
 
 
-def outputs(problem: Any, seed: int) -> np.ndarray:
-    arrays = GEMM.inputs(problem, GFX942)
-    return run_operator(GEMM, problem, arrays, GFX942, open_device("sim", GFX942, seed=seed)).outputs["c"]
-
-
 def test_a_workspace_gives_the_same_bits_in_any_order() -> None:
-    """Two runs with workgroups in different order."""
-    problem = GEMM.problem(m=100, n=72, k=1000, split_k=5, out="f32")
-    assert len({outputs(problem, seed).tobytes() for seed in range(4)}) == 1
+    """Four runs with workgroups in different orders, in which atomics give other bits."""
+    different = {}
+    for reduction in ("workspace", "atomic"):
+        problem = GEMM.problem(m=100, n=72, k=1000, split_k=5, out="f32", reduction=reduction)
+        arrays, found = GEMM.inputs(problem, GFX942), set()
+        for seed in range(4):
+            with in_any_order(seed):
+                result = run_operator(GEMM, problem, arrays, GFX942, open_device("sim", GFX942))
+            found.add(result.outputs["c"].tobytes())
+        different[reduction] = len(found)
+    assert different == {"workspace": 1, "atomic": 4}
 
 
 def test_parts_are_added_in_order() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from launch_orders import in_any_order
 from operator_runner import CHIPS
 
 from ckmlir.ops import find_operator
@@ -15,7 +16,6 @@ from ckmlir.ops.attention.reference import attention
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.runtime import check_outputs, open_device, run_operator
 from ckmlir.runtime.executable import Executable
-from ckmlir.sim.runner import Runner
 from ckmlir.targets import get_target
 
 FMHA = find_operator("fmha_bwd")
@@ -46,24 +46,18 @@ def differentiate(chip: str, keys: dict[str, Any], *, checks: str = "all", facto
     return problem, arrays, result.outputs
 
 
-def launches(chip: str, keys: dict[str, Any], patch: pytest.MonkeyPatch, count: int = 20) -> list[dict[str, Any]]:
+def launches(chip: str, keys: dict[str, Any], count: int = 20) -> list[dict[str, Any]]:
     """Gradients by each of several launches of one executable, whose workgroups and waves run in orders of their own;
     those of the first are right."""
-    random, run = np.random.default_rng(5), Runner.run
-
-    def in_any_order(runner: Runner, first: int, end: int) -> None:
-        for group in random.permutation(np.arange(first, end)).tolist():
-            run(runner, group, group + 1)
-
-    patch.setattr(Runner, "run", in_any_order)
     target, problem = get_target(chip), FMHA.problem(**keys)
     arrays = FMHA.inputs(problem, target, seed=7)
     executable = Executable(open_device("sim", target, seed=3), FMHA, problem)
     outputs = [one for one in FMHA.arrays(problem) if one.role == "out"]
     runs = []
-    for _ in range(count):
-        runs.append({one.name: np.zeros(one.shape, numpy_dtype(one.dtype, target)) for one in outputs})
-        executable(**arrays, **runs[-1])
+    with in_any_order(seed=5):
+        for _ in range(count):
+            runs.append({one.name: np.zeros(one.shape, numpy_dtype(one.dtype, target)) for one in outputs})
+            executable(**arrays, **runs[-1])
     executable.close()
     comparisons = check_outputs(FMHA, problem, arrays, runs[0], target)
     assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
@@ -257,11 +251,11 @@ def test_errors_are_those_of_16_bits(dtype: str, d: int, least: float) -> None:
 
 
 @pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=pytest.mark.full) for one in CHIPS[::2])])
-def test_the_same_bits_in_any_order(chip: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_bits_in_any_order(chip: str) -> None:
     """With deterministic=1 workgroups and waves in other orders give the same bits; by atomics those of dQ differ."""
     keys = {"sq": 40, "sk": 300, "d": 32, "h": 2, "hk": 1, "mask": "window:-1,250"}
-    assert_same_bits(launches(chip, {**keys, "deterministic": 1, "sink": 1}, monkeypatch))
-    added = [one["dq"].tobytes() for one in launches(chip, {**keys, "dtype": "f32"}, monkeypatch, count=5)]
+    assert_same_bits(launches(chip, {**keys, "deterministic": 1, "sink": 1}))
+    added = [one["dq"].tobytes() for one in launches(chip, {**keys, "dtype": "f32"}, count=5)]
     assert len(set(added)) > 1
 
 

@@ -96,11 +96,11 @@ def test_sequences_without_queries_have_zeros() -> None:
 
 
 @pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=FULL) for one in CHIPS if one != "gfx942")])
-def test_the_same_bits_in_any_order(chip: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_bits_in_any_order(chip: str) -> None:
     """20 launches, workgroups and waves in other orders each time, for the gradients of all arrays."""
     group = {"mode": "group", "seqlens_q": (40, 0, 3), "seqlens_k": (300, 5, 140)}
     keys = {**group, "d": 32, "h": 2, "hk": 1, "mask": "window:-1,250", "workgroups": 4, **SHARED}
-    assert_same_bits(launches(chip, keys, monkeypatch))
+    assert_same_bits(launches(chip, keys))
 
 
 def test_workspaces_follow_from_upper_bounds() -> None:
