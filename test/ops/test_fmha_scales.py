@@ -199,11 +199,15 @@ def test_what_a_step_takes(chip: str) -> None:
     assert counts["block"] <= min(counts["tensor"] + 30, 220)
 
 
+OF_PAGES, OF_BLOCKS = ({"page_size": 16}, {"scales": "page"}), ({}, {"scales": "block", "scale_keys": 16})
+UNPACKED = pytest.mark.xfail(strict=True, reason="50 of pages on gfx942: LLVM makes two of what is packed (Known gaps)")
+
+
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
-@pytest.mark.parametrize(("operator", "alone", "scaled"), [
-    (PAGED, {"page_size": 16}, {"scales": "page"}), (FMHA, {}, {"scales": "block", "scale_keys": 16}),
-], ids=["pages", "blocks"])  # fmt: skip
+@pytest.mark.parametrize(("operator", "alone", "scaled", "chip"), [
+    (FMHA, *OF_BLOCKS, "gfx942"), (FMHA, *OF_BLOCKS, "gfx950"), (PAGED, *OF_PAGES, "gfx950"),
+    pytest.param(PAGED, *OF_PAGES, "gfx942", marks=UNPACKED),
+])  # fmt: skip
 def test_what_few_keys_take(operator: Any, alone: Keys, scaled: Keys, chip: str) -> None:
     """Vector instructions of the steady loop, register moves among them, for 16 keys that share a scale: at most 66
     more than without scales and 240, of pages 45 and 350; no register is spilled."""

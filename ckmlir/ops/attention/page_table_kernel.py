@@ -56,14 +56,14 @@ class Pages:
         table = view(self.numbers, (self.count,), (1,)).insert(1, self.size).merge(0, 1).pad(keys)
         return load(table.window((keys,), (key,)))
 
-    def places(self, key: Scalar, keys: int, distance: Scalar, within: Scalar | int = 0) -> Tile:
+    def places(self, numbers: Tile, key: Scalar, distance: Scalar, within: Scalar | int = 0) -> Tile:
         """Rows of the keys from one on, -1 where there is none.
 
         Args:
+            numbers: of their pages, as `of_keys` has them.
             distance: rows from one page to the next.
             within: the first key's place in its page.
         """
-        numbers = self.of_keys(key, keys)
         at = coordinates(numbers, 0)
         exists = numbers.below(self.pool)
         rows = where(exists, numbers * distance + ((at + within) & (self.size - 1)), -1)

@@ -107,18 +107,20 @@ class PageRows:
     found: list[Tile] = field(init=False, default_factory=list)
 
     def prepare(self, key: Scalar) -> None:
-        """See `loop_kernel.Keys`: the rows, for K and for V, which are loaded at different times."""
-        self.found = [self.pages.places(key, self.form.keys, pool.distance) for pool in (self.k, self.v)]
+        """See `loop_kernel.Keys`: the pages, for K and for V, which are loaded at different times. Their places are
+        computed where they are used: waves would wait here for what they have just asked for."""
+        self.found = [self.pages.of_keys(key, self.form.keys) for _ in "kv"]
 
     def load_k(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
-        rows = self.k.rows(self.pages).pad(1, self.form.d)
-        return gather(rows.window((self.form.keys, self.form.d), (0, 0)), self.found[0], 0, reach=self.reach)
+        window = self.k.rows(self.pages).pad(1, self.form.d).window((self.form.keys, self.form.d), (0, 0))
+        return gather(window, self.pages.places(self.found[0], key, self.k.distance), 0, reach=self.reach)
 
     def load_v(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
         rows = self.v.rows(self.pages).permute(1, 0).pad(self.form.dv, 1)
-        return gather(rows.window((self.form.dv, self.form.keys), (0, 0)), self.found[1], 1, reach=self.reach)
+        window = rows.window((self.form.dv, self.form.keys), (0, 0))
+        return gather(window, self.pages.places(self.found[1], key, self.v.distance), 1, reach=self.reach)
 
 
 def pool_of_head(given: Any, name: str, head: Scalar, channels: int, multiple: int) -> Pool:

@@ -49,7 +49,8 @@ class PagePlaces:
         """See `Places`."""
         rows = self.pool.rows(self.pages).slice(1, begin, end).pad(1, tile.lengths[1])
         within = self.first % self.pages.size
-        places = self.pages.places(self.first, ROWS, self.pool.distance, within)
+        numbers = self.pages.of_keys(self.first, ROWS)
+        places = self.pages.places(numbers, self.first, self.pool.distance, within)
         scatter(tile, rows.window(tile.lengths, (0, 0)), places, 0, reach=self.reach)
 
 

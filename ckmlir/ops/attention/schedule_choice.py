@@ -38,11 +38,20 @@ EDGES = {WOVEN: "qr", WOVEN_COPIES: "qr_async_trload"}
 WOVEN_PARTS = {"bias": 40, "dropout": 40, "alibi": 40, "softcap": 24}
 """Registers that parts take in a woven loop with blocks of 32 queries a wave and 64 keys, where what two iterations of
 them compute or load is alive: by spills, and rounded up."""
+WOVEN_PLACES = 24
+"""The same of rows by a list, where V is turned on its way to LDS, so that each of its loads has places of its own."""
 
 
 def woven_registers(parts: Sequence[str]) -> int:
     """Registers that a woven loop needs for parts, by their words."""
     return sum(WOVEN_PARTS.get(word.partition("_")[0], 0) for word in parts)
+
+
+def woven_places(dtype: str, source: str, keys: int) -> int:
+    """Registers that a woven loop needs for places of rows in pages smaller than a block of `keys`, on chips that turn
+    V on its way to LDS. f16 spilled 1 to 47 with blocks of 256 queries; bf16 none, and neither did pages of vectors."""
+    listed = dtype == "f16" and "vectors" not in source.split("_") and gathers(source, keys)
+    return WOVEN_PLACES * listed
 
 
 def weaves_beside(parts: Sequence[str], mask: str, source: str, keys: int) -> bool:

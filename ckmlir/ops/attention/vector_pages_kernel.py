@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ckmlir.lang import Scalar, Tile, View, coordinates, gather, join_axes, load, view, where
+from ckmlir.ops.attention.page_table_kernel import Pages
 from ckmlir.ops.attention.pages_kernel import PageViews, Pool
 
 
@@ -58,16 +59,18 @@ class VectorRows(VectorViews):
     """
 
     reach: str = "near"
-    places: list[Tile] = field(default_factory=list)
+    numbers: list[Tile] = field(init=False, default_factory=list)
+
+    @property
+    def groups(self) -> Pages:
+        """The pages with a vector of keys for a key."""
+        pages, x = self.pages, self.vector
+        return replace(pages, size=pages.size // x, length=(pages.length + (x - 1)) // x)
 
     def prepare(self, key: Scalar) -> None:
         """See `pages_kernel.PageRows`."""
-        pages, x = self.pages, self.vector
-        groups = replace(pages, size=pages.size // x, length=(pages.length + (x - 1)) // x)
-        self.places = [
-            pages.places(key, self.form.keys, self._distance(self.k, x)),
-            groups.places(key // x, self.form.keys // x, self._distance(self.v, x * self.v.channels)),
-        ]
+        keys, x = self.form.keys, self.vector
+        self.numbers = [self.pages.of_keys(key, keys), self.groups.of_keys(key // x, keys // x)]
 
     def _distance(self, pool: Pool, unit: int) -> Scalar:
         """From one page to the next, in so many elements."""
@@ -79,17 +82,19 @@ class VectorRows(VectorViews):
         x, size = self.vector, self.pages.size
         count = (self.pages.pool - 1) * self._distance(self.k, x) + size
         rows = view(self.k.start, (count, self.k.channels // x, x), (x, size * x, 1))
-        return self._gathered(rows, (self.form.keys, self.form.d // x, x), 0)
+        places = self.pages.places(self.numbers[0], key, self._distance(self.k, x))
+        return self._gathered(rows, (self.form.keys, self.form.d // x, x), places, 0)
 
     def load_v(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
         x, channels = self.vector, self.v.channels
         count = (self.pages.pool - 1) * self._distance(self.v, x * channels) + self.pages.size // x
         groups = view(self.v.start, (channels, count, x), (x, channels * x, 1))
-        return self.existing(self._gathered(groups, (self.form.dv, self.form.keys // x, x), 1), key)
+        places = self.groups.places(self.numbers[1], key // x, self._distance(self.v, x * channels))
+        return self.existing(self._gathered(groups, (self.form.dv, self.form.keys // x, x), places, 1), key)
 
-    def _gathered(self, whole: View, shape: tuple[int, int, int], axis: int) -> Tile:
+    def _gathered(self, whole: View, shape: tuple[int, int, int], places: Tile, axis: int) -> Tile:
         """Rows (axis 0) or vectors of keys (axis 1) at their places, vectors joined."""
         lengths = tuple(1 if dim == axis else length for dim, length in enumerate(shape))
         window = whole.pad(*lengths).window(shape, (0, 0, 0))
-        return join_axes(gather(window, self.places[axis], axis, reach=self.reach), 1)
+        return join_axes(gather(window, places, axis, reach=self.reach), 1)
