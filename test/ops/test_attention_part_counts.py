@@ -18,6 +18,8 @@ PARTS: dict[str, tuple[dict[str, Any], int]] = {
     "dropout": ({"dropout": 0.2}, 142),
 }
 """With the most that they add on any chip."""
+MOST_OUTSTANDING = 63
+"""Of loads; a wait for more of them waits for none (CDNA3 ISA, S_WAITCNT)."""
 
 
 def steady(chip: str, name: str = "fmha_fwd", **keys: Any) -> MachineLoop:
@@ -96,3 +98,13 @@ def test_parts_together_spill_nothing(chip: str, name: str, keys: dict[str, Any]
     metadata = compile_kernel(operator, spec, target).code_object.kernel().metadata
     counts = metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size
     assert counts == (0, 0, 0), spec.name
+
+
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx950"])
+def test_a_step_does_not_wait_for_what_it_has_just_asked_for(chip: str) -> None:
+    """Places of rows in small pages follow from numbers that the step before loaded: behind its last load a step waits
+    for nothing that memory has."""
+    loop = steady(chip, "fmha_fwd_pagedkv", page_size=16, mask="none").instructions
+    last = max(at for at, one in enumerate(loop) if one.mnemonic.startswith("buffer_load"))
+    waits = [one for one in loop[last:] if one.mnemonic == "s_waitcnt" and one.modifiers["vmcnt"] < MOST_OUTSTANDING]
+    assert not waits, [one.text for one in waits]
