@@ -23,14 +23,14 @@ def find_scheduler(name: str) -> Scheduler:
     """The scheduler called `name`, or at `module:Class`.
 
     Raises:
-        SchedulingError: there is none.
+        SchedulingError: no scheduler has this name.
         PlugInError: it is somebody else's, and cannot be used.
     """
     others = plug_ins.installed(plug_ins.SCHEDULERS)
     if name not in SCHEDULERS and (plug_ins.is_place(name) or name in others):
         return PlugIn(name, others.get(name, name))
     if name not in SCHEDULERS:
-        raise SchedulingError(f"there is no scheduler '{name}'; {suggest(name, [*SCHEDULERS, *others])}")
+        raise SchedulingError(f"unknown scheduler '{name}'; {suggest(name, [*SCHEDULERS, *others])}")
     module, _, cls = SCHEDULERS[name].partition(":")
     scheduler: Scheduler = getattr(importlib.import_module(module), cls)()
     return scheduler

@@ -191,7 +191,7 @@ def compile_listed(chip: str, dtype: str, schedule: str, waves: int = 2, tile: t
     ("f16", 2, TILE), ("f32", 1, TILE), ("i8", 2, TILE), ("f16", 4, (8, 256)), ("f16", 4, (4, 32)),
 ])  # fmt: skip
 def test_rows_by_a_list(chip: str, dtype: str, waves: int, tile: tuple[int, int]) -> None:
-    """Each copy takes the row that its list names, in whatever order and however often; what is no row is zero."""
+    """Each copy takes the row that its list names, in any order and any number of times; other indices give zeros."""
     random = np.random.default_rng(8)
     x = random.integers(1, 99, (5, 280)).astype(DTYPES[dtype])
     wild = np.array([-1, 5, 4, 0, -(2**31), 2**31 - 1, 3, 2**26])

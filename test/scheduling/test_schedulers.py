@@ -98,7 +98,7 @@ def test_schedulers_for_other_workgroups_refuse(name: str, keys: dict[str, objec
 
 
 def test_an_unknown_scheduler_is_named() -> None:
-    with pytest.raises(SchedulingError, match="there is no scheduler 'moduli'; did you mean modulo"):
+    with pytest.raises(SchedulingError, match="unknown scheduler 'moduli'; did you mean modulo"):
         find_scheduler("moduli")
 
 

@@ -108,7 +108,7 @@ def test_wrong_schedules_are_refused(
 
 
 def test_requests_that_cannot_be_met(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "there is no scheduler 'best'" in run(capsys, "--scheduler", "best")[2]
+    assert "unknown scheduler 'best'" in run(capsys, "--scheduler", "best")[2]
     assert "1 to 8 make sense" in run(capsys, "--scheduler", "list", "--buffers", "0")[2]
     assert "No such file" in run(capsys, "--use", str(tmp_path / "absent"))[2]
     assert "ping_pong is for two waves a SIMD" in run(capsys, "--scheduler", "ping_pong")[2]

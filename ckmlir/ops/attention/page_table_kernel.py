@@ -44,7 +44,7 @@ class Pages:
         return number
 
     def rows(self, number: Scalar, key: Scalar, most: int) -> Scalar:
-        """How many keys from one on, at most so many, are the sequence's; none if there is no page of this number."""
+        """How many keys from one on, at most so many, are the sequence's; 0 if no page has this number."""
         # The larger less the key, not the difference's maximum with 0: LLVM puts a number between two constants, as it
         # would be then, into a vector register.
         left = (self.end.maximum(key) - key).minimum(most)

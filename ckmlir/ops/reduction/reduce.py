@@ -271,7 +271,7 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         counts = tile_counts(folded.lengths, spec.tile)
         tiles, steps = prod(counts[: spec.kept]), prod(counts[spec.kept :])
         strides = {name: folded.strides[min(place, 1)] for place, name in enumerate(spec.arrays)}
-        share = f32(1) / f32(problem.count) if problem.count else f32(math.inf)  # a mean of nothing is 0 times that
+        share = f32(1) / f32(problem.count) if problem.count else f32(math.inf)  # 0 * infinity: NaN
         scalars = launch_scalars(spec, folded.lengths, counts, strides)
         results = prod(problem.kept_shape) if problem.partial else 0  # what writes no parts counts none
         parts = [i32(steps), i32(ceil_div(steps, problem.parts)), i32(results), share]
