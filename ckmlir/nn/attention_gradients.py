@@ -119,7 +119,7 @@ def _read_results(
     call: Call, arrays: dict[str, Given], dout: Any, out: Any, softmax_lse: Any, logarithms: tuple[int, ...]
 ) -> dict[str, Given]:
     """What attention has given, and the gradient for it, by the operator's names. Raises DeviceError for others."""
-    from ckmlir.ops.attention.fmha_bwd_spec import DTYPES
+    from ckmlir.ops.attention.backward.fmha_bwd_spec import DTYPES
 
     query, value = arrays["q"], arrays["v"]
     if query.dtype not in DTYPES:

@@ -119,7 +119,7 @@ BACKWARD: Mapping[str, str] = {
     "dv, ds, do_across_read, load_q, load_do, load_rows, dk, ds_lds, q_across_read, "
     f"dq, ds_read, do_lds, rows_lds, dq_out; {_WOVEN}; lead 4; elements 2",
 }
-"""Of the loop over queries of attention backward; its stages are those of `backward_loop_kernel.differentiate`, LDS
+"""Of the loop over queries of attention backward; its stages are those of `backward/loop_kernel.differentiate`, LDS
 tensors are q, q_across, do, do_across, exponent, delta, ds, and random with dropout."""
 BACKWARD_KEYS: Mapping[str, str] = {
     "keys_unpipelined": "schedule keys_unpipelined 1",
@@ -127,7 +127,7 @@ BACKWARD_KEYS: Mapping[str, str] = {
     "weights, fence, dv, dv_out, fence, dp, ds, ds_lds, across_lds, fence, load_k, load_v, load_rows, dk, dk_out, "
     "fence, ds_read, across_read, dq, fence",
 }
-"""Of its loop over keys, for few queries: stages of `backward_keys_loop_kernel.differentiate_keys`, LDS tensors k,
+"""Of its loop over keys, for few queries: stages of `backward/keys_loop_kernel.differentiate_keys`, LDS tensors k,
 k_across, ds, and random with dropout."""
 
 

@@ -16,8 +16,10 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import cast, exit_unless, f32, gather, i32, kernel, load, minimum, ptr, store, view, workgroup_id
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_kernel import form_of
-from ckmlir.ops.attention.loop_kernel import Form, MatrixProducts, Score, Span, attend, nothing
-from ckmlir.ops.attention.masks_kernel import Below
+from ckmlir.ops.attention.loop.loop_kernel import Form, MatrixProducts, Score, Span, attend, nothing
+from ckmlir.ops.attention.loop.masks_kernel import Below
+from ckmlir.ops.attention.loop.storage_kernel import Storage
+from ckmlir.ops.attention.loop.weights_kernel import Softmax, Units
 from ckmlir.ops.attention.part import ScorePart
 from ckmlir.ops.attention.parts import PARTS
 from ckmlir.ops.attention.parts.cache import Cache
@@ -25,8 +27,6 @@ from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.parts.page_lists import PageLists
 from ckmlir.ops.attention.parts.pages import Pages
 from ckmlir.ops.attention.problem import Place
-from ckmlir.ops.attention.storage_kernel import Storage
-from ckmlir.ops.attention.weights_kernel import Softmax, Units
 from ckmlir.ops.request import Real
 from ckmlir.ops.schedules import ATTENTION
 from ckmlir.runtime import check_outputs, open_device, run_operator

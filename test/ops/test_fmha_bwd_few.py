@@ -14,7 +14,7 @@ from test_fmha_bwd_numerics import GROUP, assert_same_bits, differentiate, launc
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
-from ckmlir.ops.attention.backward_sums import keys_of_a_workgroup, slots
+from ckmlir.ops.attention.backward.sums import keys_of_a_workgroup, slots
 from ckmlir.ops.plan import KernelStep, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import BACKWARD_KEYS

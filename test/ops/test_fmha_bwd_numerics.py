@@ -11,7 +11,7 @@ from launch_orders import in_any_order
 from operator_runner import CHIPS
 
 from ckmlir.ops import find_operator
-from ckmlir.ops.attention.backward_reference import gradients
+from ckmlir.ops.attention.backward.reference import gradients
 from ckmlir.ops.attention.reference import attention
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.runtime import check_outputs, open_device, run_operator

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ckmlir.ops import find_operator
-from ckmlir.ops.attention.backward_problem import BackwardProblem
-from ckmlir.ops.attention.backward_reference import gradients
+from ckmlir.ops.attention.backward.problem import BackwardProblem
+from ckmlir.ops.attention.backward.reference import gradients
 from ckmlir.ops.attention.philox import random_bytes
 from ckmlir.ops.comparison import compare
 from ckmlir.ops.plan import KernelStep, make_plan

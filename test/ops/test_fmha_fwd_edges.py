@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.ops import find_operator
-from ckmlir.ops.attention.block_rows_kernel import OneHead
+from ckmlir.ops.attention.loop.block_rows_kernel import OneHead
+from ckmlir.ops.attention.loop.spans_kernel import spans_of
+from ckmlir.ops.attention.loop.work_kernel import Work
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.orders import ORDERS
-from ckmlir.ops.attention.spans_kernel import spans_of
-from ckmlir.ops.attention.work_kernel import Work
 from ckmlir.ops.schedules import EDGE
 from ckmlir.runtime import check_outputs, run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice

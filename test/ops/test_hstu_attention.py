@@ -17,8 +17,8 @@ from operator_runner import CHIPS, checked
 from test_fmha_fwd_edges import Number
 
 from ckmlir.ops import find_operator
-from ckmlir.ops.attention.hstu_keys_kernel import reached
 from ckmlir.ops.attention.hstu_reference import silu
+from ckmlir.ops.attention.loop.hstu_keys_kernel import reached
 from ckmlir.ops.attention.parts.hstu_keys import HstuKeys
 from ckmlir.ops.attention.problem import Place
 from ckmlir.ops.request import RequestError

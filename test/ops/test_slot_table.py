@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ckmlir.ops.attention.key_blocks import BESIDE, SHORT
+from ckmlir.ops.attention.backward.key_blocks import BESIDE, SHORT
+from ckmlir.ops.attention.backward.slot_table import Shares
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
-from ckmlir.ops.attention.slot_table import Shares
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 
 BLOCK = (32, 128)

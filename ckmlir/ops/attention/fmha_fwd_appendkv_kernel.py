@@ -29,10 +29,10 @@ from ckmlir.lang import (
 )  # fmt: skip
 from ckmlir.ops.attention.fmha_fwd_appendkv import ROWS, STRIDED, WAVES, AppendSpec
 from ckmlir.ops.attention.fmha_fwd_splitkv import OPERATOR as ATTENTION
-from ckmlir.ops.attention.heads_kernel import rows_of_head
-from ckmlir.ops.attention.places_kernel import PLACES, New, Places, RowPlaces
+from ckmlir.ops.attention.loop.heads_kernel import rows_of_head
+from ckmlir.ops.attention.loop.places_kernel import PLACES, New, Places, RowPlaces
+from ckmlir.ops.attention.loop.work_kernel import Alike
 from ckmlir.ops.attention.source import find_source
-from ckmlir.ops.attention.work_kernel import Alike
 from ckmlir.targets import Target
 
 

@@ -11,17 +11,17 @@ from typing import Any
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, ptr
-from ckmlir.ops.attention.epilogue_kernel import Output
 from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, row_multiple, shape_for_values
-from ckmlir.ops.attention.loop_kernel import Form, Score, Weights, attend, nothing
+from ckmlir.ops.attention.loop.epilogue_kernel import Output
+from ckmlir.ops.attention.loop.loop_kernel import Form, Score, Weights, attend, nothing
+from ckmlir.ops.attention.loop.scales_kernel import Scaling, Uniform
+from ckmlir.ops.attention.loop.spans_kernel import Reach, spans_of
+from ckmlir.ops.attention.loop.storage_kernel import Packed, Storage
+from ckmlir.ops.attention.loop.weights_kernel import Softmax
+from ckmlir.ops.attention.loop.work_kernel import Work, block_of_grid
 from ckmlir.ops.attention.orders import IN_ONE_ROW
 from ckmlir.ops.attention.part import KeyPart, Part, ScalePart, ScorePart, WeightPart, find_part
-from ckmlir.ops.attention.scales_kernel import Scaling, Uniform
 from ckmlir.ops.attention.source import Source, find_source
-from ckmlir.ops.attention.spans_kernel import Reach, spans_of
-from ckmlir.ops.attention.storage_kernel import Packed, Storage
-from ckmlir.ops.attention.weights_kernel import Softmax
-from ckmlir.ops.attention.work_kernel import Work, block_of_grid
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.spec import by
 from ckmlir.targets import Target

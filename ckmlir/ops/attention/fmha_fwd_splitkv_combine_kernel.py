@@ -31,8 +31,8 @@ from ckmlir.lang import (
     zeros,
 )  # fmt: skip
 from ckmlir.ops.attention.fmha_fwd_splitkv_combine import MULTIPLE, VECTOR, WAVES, CombineSpec
-from ckmlir.ops.attention.heads_kernel import rows_of_head
-from ckmlir.ops.attention.work_kernel import side_of
+from ckmlir.ops.attention.loop.heads_kernel import rows_of_head
+from ckmlir.ops.attention.loop.work_kernel import side_of
 from ckmlir.targets import Target
 
 INFINITY = float("inf")

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-    from ckmlir.ops.attention.loop_kernel import Form, Keys
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form, Keys
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 SPARE = 3
 """Pages of a pool that no sequence has, unless a request says how many there are."""
@@ -147,7 +147,7 @@ class Paged(Source):
 
     @classmethod
     def traced(cls, word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -> Keys:
-        from ckmlir.ops.attention.keys_in_pages_kernel import in_pages
+        from ckmlir.ops.attention.loop.keys_in_pages_kernel import in_pages
 
         return in_pages(word, given, spec, work, form)
 

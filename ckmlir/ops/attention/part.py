@@ -22,10 +22,10 @@ from ckmlir.ops.spec import Reason
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-    from ckmlir.ops.attention.loop_kernel import Form, Score, Weights
-    from ckmlir.ops.attention.scales_kernel import Scaling
-    from ckmlir.ops.attention.spans_kernel import Reach
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form, Score, Weights
+    from ckmlir.ops.attention.loop.scales_kernel import Scaling
+    from ckmlir.ops.attention.loop.spans_kernel import Reach
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 
 class Part(ABC):

@@ -19,9 +19,9 @@ from ckmlir.ops.packing import elements
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-    from ckmlir.ops.attention.loop_kernel import Form, Keys
-    from ckmlir.ops.attention.page_table_kernel import Pages
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form, Keys
+    from ckmlir.ops.attention.loop.page_table_kernel import Pages
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 
 class Source(Part):

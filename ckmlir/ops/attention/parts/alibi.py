@@ -73,7 +73,7 @@ class Alibi(AddedPart):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Any, form: Any) -> Any:
-        from ckmlir.ops.attention.bias_kernel import Falling, Rising
+        from ckmlir.ops.attention.loop.bias_kernel import Falling, Rising
 
         slope = given.slopes.scalar(work.head + work.batch * given.slopes_batch)
         shift = (work.sk - work.sq) * given.slopes_corner

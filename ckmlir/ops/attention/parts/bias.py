@@ -74,6 +74,6 @@ class Bias(AddedPart):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Any, form: Any) -> Any:
-        from ckmlir.ops.attention.bias_kernel import added
+        from ckmlir.ops.attention.loop.bias_kernel import added
 
         return added(int(word.split("_")[2]), given, work, form)

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from random import Random
 
     from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-    from ckmlir.ops.attention.loop_kernel import Form
-    from ckmlir.ops.attention.spans_kernel import Reach
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form
+    from ckmlir.ops.attention.loop.spans_kernel import Reach
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 FORMS = ("map", "deltas", "list")
 LISTED, COUNTED = "listed_blocks", "counted_blocks"
@@ -207,7 +207,7 @@ class BlockLists(KeyPart):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form, reach: Reach) -> Reach:
-        from ckmlir.ops.attention.blocks_kernel import listed
+        from ckmlir.ops.attention.loop.blocks_kernel import listed
 
         return listed(block_of(word), given, work, form, reach)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from ckmlir.lang import Pointer, Scalar, Tile
-    from ckmlir.ops.attention.loop_kernel import Form
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 DEFAULT = 128
 """Rows of a block (CK Tile's)."""
@@ -129,7 +129,7 @@ class BlockScales(Scales):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
-        from ckmlir.ops.attention.scales_kernel import ByBlock, ByKey
+        from ckmlir.ops.attention.loop.scales_kernel import ByBlock, ByKey
 
         blocks = Blocks(word, given, work, form)
         k, v = (blocks.of_keys(one) for one in (given.k_scales, given.v_scales))
@@ -161,7 +161,7 @@ class Blocks:
     @property
     def group(self) -> int:
         """Keys of a group, which share a scale; see `scales_kernel.ByKey`."""
-        from ckmlir.ops.attention.scales_kernel import group_of, singly
+        from ckmlir.ops.attention.loop.scales_kernel import group_of, singly
 
         return self.keys if singly(self.form, self.keys) else group_of(self.keys)
 
@@ -178,7 +178,7 @@ class Blocks:
     def rows(self) -> Tile:
         """The scales of queries, times that of scores."""
         from ckmlir.lang import maximum
-        from ckmlir.ops.attention.scales_kernel import scales_of_rows
+        from ckmlir.ops.attention.loop.scales_kernel import scales_of_rows
 
         given, work, form = self.given, self.work, self.form
         q = given.q_scales.offset(self.start("q", work.head, given.h))
@@ -197,7 +197,7 @@ class Blocks:
 
     def known(self, key: Scalar) -> Any:
         """What `single` makes scales of: where those of a step's blocks lie, or the step's first key."""
-        from ckmlir.ops.attention.scales_kernel import singly
+        from ckmlir.ops.attention.loop.scales_kernel import singly
 
         if not singly(self.form, self.keys):
             return key
@@ -206,7 +206,7 @@ class Blocks:
 
     def single(self, scales: Pointer) -> Callable[[Any], Tile]:
         """What loads the scale of each group of a step's keys."""
-        from ckmlir.ops.attention.scales_kernel import one_by_one, scales_of_rows, singly
+        from ckmlir.ops.attention.loop.scales_kernel import one_by_one, scales_of_rows, singly
 
         if singly(self.form, self.keys):
             return one_by_one(scales)

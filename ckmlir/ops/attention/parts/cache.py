@@ -17,8 +17,8 @@ from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-    from ckmlir.ops.attention.loop_kernel import Form, Keys
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form, Keys
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Cache(Dense):
 
     @classmethod
     def traced(cls, word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -> Keys:
-        from ckmlir.ops.attention.keys_kernel import rows_of_sequence
-        from ckmlir.ops.attention.work_kernel import slot_of
+        from ckmlir.ops.attention.loop.keys_kernel import rows_of_sequence
+        from ckmlir.ops.attention.loop.work_kernel import slot_of
 
         side = slot_of(work.k, given.cache_batch_idx.scalar(work.batch), given.slots)
         return rows_of_sequence(given, spec, side, work.shared, form)

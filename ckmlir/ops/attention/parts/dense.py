@@ -15,8 +15,8 @@ from ckmlir.ops.request import Key
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-    from ckmlir.ops.attention.loop_kernel import Form, Keys
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form, Keys
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,6 @@ class Dense(Source):
 
     @classmethod
     def traced(cls, word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -> Keys:
-        from ckmlir.ops.attention.keys_kernel import rows_of_sequence
+        from ckmlir.ops.attention.loop.keys_kernel import rows_of_sequence
 
         return rows_of_sequence(given, spec, work.k, work.shared, form)

@@ -23,8 +23,8 @@ from ckmlir.ops.request import Choice, Flag, Integer, Real, RequestError
 from ckmlir.ops.scalars import f32, i32
 
 if TYPE_CHECKING:
-    from ckmlir.ops.attention.loop_kernel import Form, Weights
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form, Weights
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 LARGEST = 1 - 2.0**-16
 
@@ -147,7 +147,7 @@ class Dropout(WeightPart):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form, weights: Weights) -> Weights:
-        from ckmlir.ops.attention.dropout_kernel import dropped
+        from ckmlir.ops.attention.loop.dropout_kernel import dropped
 
         return dropped(word, given, work, form, weights)
 

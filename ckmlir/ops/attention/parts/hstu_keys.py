@@ -32,9 +32,9 @@ from ckmlir.ops.request import Flag, Integer, RequestError
 from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
-    from ckmlir.ops.attention.loop_kernel import Form
-    from ckmlir.ops.attention.spans_kernel import Reach
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form
+    from ckmlir.ops.attention.loop.spans_kernel import Reach
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class HstuKeys(KeyPart):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form, reach: Reach) -> Reach:
-        from ckmlir.ops.attention.hstu_keys_kernel import reached
+        from ckmlir.ops.attention.loop.hstu_keys_kernel import reached
 
         return reached(word.split("_")[1:], given, work, form)
 

@@ -27,8 +27,8 @@ from ckmlir.targets.mfma import SCALED_BLOCK
 
 if TYPE_CHECKING:
     from ckmlir.lang import Scalar
-    from ckmlir.ops.attention.loop_kernel import Form
-    from ckmlir.ops.attention.work_kernel import Side, Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form
+    from ckmlir.ops.attention.loop.work_kernel import Side, Work
 
 STARTS = "starts"
 """The word's second one where memory holds where sequences begin."""
@@ -120,7 +120,7 @@ class MxScales(ScalePart):
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
         from ckmlir.lang import view
-        from ckmlir.ops.attention.scaled_products_kernel import ByInstruction
+        from ckmlir.ops.attention.loop.scaled_products_kernel import ByInstruction
 
         d, channels = map(int, word.split("_")[1:3])
         across = ceil_div(d, SCALED_BLOCK)

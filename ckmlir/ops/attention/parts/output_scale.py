@@ -13,8 +13,8 @@ from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Real, RequestErro
 from ckmlir.ops.scalars import f32
 
 if TYPE_CHECKING:
-    from ckmlir.ops.attention.loop_kernel import Form, Weights
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form, Weights
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 
 @dataclass(frozen=True)

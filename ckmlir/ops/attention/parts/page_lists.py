@@ -18,8 +18,8 @@ from ckmlir.ops.operator import Argument, ArraySpec, array_spec
 from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
-    from ckmlir.ops.attention.page_table_kernel import Pages
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.page_table_kernel import Pages
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class PageLists(Paged):
 
     @classmethod
     def pages_of(cls, word: str, given: Any, work: Work) -> Pages:
-        from ckmlir.ops.attention.page_table_kernel import Pages
+        from ckmlir.ops.attention.loop.page_table_kernel import Pages
 
         begin, end = given.kv_indptr.scalar(work.batch), given.kv_indptr.scalar(work.batch + 1)
         return Pages(given.kv_page_indices.offset(begin), end - begin, page_size(word), given.pages, work.sk)

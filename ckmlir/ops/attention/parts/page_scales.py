@@ -17,8 +17,8 @@ from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
     from ckmlir.lang import Pointer, Scalar, Tile
-    from ckmlir.ops.attention.loop_kernel import Form
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class PageScales(Scales):
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
         from ckmlir.lang import full, gather, view, where
-        from ckmlir.ops.attention.scales_kernel import ByBlock, ByKey, group_of, one_by_one, singly
+        from ckmlir.ops.attention.loop.scales_kernel import ByBlock, ByKey, group_of, one_by_one, singly
 
         pages, heads = work.pages, given.scale_heads
         assert pages is not None  # the part is one of sources that have them

@@ -17,8 +17,8 @@ from ckmlir.ops.request import RequestError
 from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
-    from ckmlir.ops.attention.page_table_kernel import Pages as PagesOfSequence
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.page_table_kernel import Pages as PagesOfSequence
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 NO_PAGE = -7
 """What entries hold that no sequence uses; they may hold anything."""
@@ -67,7 +67,7 @@ class Pages(Paged):
 
     @classmethod
     def pages_of(cls, word: str, given: Any, work: Work) -> PagesOfSequence:
-        from ckmlir.ops.attention.page_table_kernel import Pages as PagesOfSequence
+        from ckmlir.ops.attention.loop.page_table_kernel import Pages as PagesOfSequence
 
         row = given.block_table.offset(work.batch.to("i64") * given.entries.to("i64"))
         return PagesOfSequence(row, given.entries, page_size(word), given.pages, work.sk)

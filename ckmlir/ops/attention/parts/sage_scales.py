@@ -16,8 +16,8 @@ from ckmlir.ops.request import Choice, RequestError
 from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
-    from ckmlir.ops.attention.loop_kernel import Form
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 SIZES = {"block": (128, 128), "warp": (32, 64), "thread": (4, 16)}
 """Queries and keys that share a scale (CK Tile's)."""
@@ -85,7 +85,7 @@ class SageScales(BlockScales):
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
         from ckmlir.lang import view
-        from ckmlir.ops.attention.scales_kernel import ByBlock, ByKey
+        from ckmlir.ops.attention.loop.scales_kernel import ByBlock, ByKey
 
         blocks, channels = Blocks(word, given, work, form), []
         k = blocks.of_keys(given.k_scales)

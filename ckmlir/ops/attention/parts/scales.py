@@ -25,8 +25,8 @@ from ckmlir.ops.request import Choice, Key, RequestError
 if TYPE_CHECKING:
     from random import Random
 
-    from ckmlir.ops.attention.loop_kernel import Form
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 KINDS = ("tensor", "head", "block", "mx", "page")
 
@@ -137,7 +137,7 @@ class HeadScales(Scales):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
-        from ckmlir.ops.attention.scales_kernel import Uniform
+        from ckmlir.ops.attention.loop.scales_kernel import Uniform
 
         shared = work.batch * (given.h // given.ratio) + work.shared
         q = given.q_scales.scalar(work.batch * given.h + work.head).maximum(LEAST_SCALE)

@@ -17,8 +17,8 @@ from ckmlir.ops.request import Choice, Real, RequestError
 from ckmlir.ops.scalars import f32
 
 if TYPE_CHECKING:
-    from ckmlir.ops.attention.loop_kernel import Form, Weights
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form, Weights
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,6 @@ class Silu(WeightPart):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form, weights: Weights) -> Weights:
-        from ckmlir.ops.attention.silu_kernel import Gated
+        from ckmlir.ops.attention.loop.silu_kernel import Gated
 
         return Gated(weights)

@@ -18,8 +18,8 @@ from ckmlir.ops.request import Flag
 
 if TYPE_CHECKING:
     from ckmlir.lang import Tile
-    from ckmlir.ops.attention.loop_kernel import Form, Weights
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form, Weights
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 INFINITY = float("inf")
 LOG2_E = math.log2(math.e)
@@ -60,7 +60,7 @@ class Sink(WeightPart):
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form, weights: Weights) -> Weights:
         from ckmlir.lang import full, where
-        from ckmlir.ops.attention.weights_kernel import Around
+        from ckmlir.ops.attention.loop.weights_kernel import Around
 
         logit = work.share.once(work.rows.numbers(given.sink, work.first, form) * LOG2_E, -INFINITY)
 

@@ -19,8 +19,8 @@ from ckmlir.ops.scalars import f32
 
 if TYPE_CHECKING:
     from ckmlir.lang import Tile
-    from ckmlir.ops.attention.loop_kernel import Form, Weights
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form, Weights
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 INFINITY = float("inf")
 LEAST, MOST = 1.0, 1000.0
@@ -56,7 +56,7 @@ class Skip(WeightPart):
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form, weights: Weights) -> Weights:
         from ckmlir.lang import reduce_max, where
-        from ckmlir.ops.attention.weights_kernel import Around
+        from ckmlir.ops.attention.loop.weights_kernel import Around
 
         class Skipping(Around):
             """An infinite shift makes zeros of the weights; neither the largest score nor earlier weights change."""

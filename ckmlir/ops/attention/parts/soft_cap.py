@@ -19,8 +19,8 @@ from ckmlir.ops.request import LEAST_NORMAL_F32, Real, RequestError
 from ckmlir.ops.scalars import f32
 
 if TYPE_CHECKING:
-    from ckmlir.ops.attention.loop_kernel import Form
-    from ckmlir.ops.attention.work_kernel import Work
+    from ckmlir.ops.attention.loop.loop_kernel import Form
+    from ckmlir.ops.attention.loop.work_kernel import Work
 
 LOG2_E = math.log2(math.e)
 LEAST, MOST = 2.0**-10, 1000.0
@@ -68,6 +68,6 @@ class SoftCap(ScorePart):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
-        from ckmlir.ops.attention.soft_cap_kernel import Capped
+        from ckmlir.ops.attention.loop.soft_cap_kernel import Capped
 
         return Capped(given.cap_factor, given.cap)

@@ -1,0 +1,1 @@
+"""Attention backward: the gradients of `fmha_fwd`."""

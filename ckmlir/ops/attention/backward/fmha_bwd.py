@@ -1,0 +1,398 @@
+"""fmha_bwd: the gradients dQ, dK and dV of attention, from Q, K, V, O, LSE and dO.
+
+    P = exp(S - LSE), 0 where the mask hides a key, and at most 1
+    dS = P ∘ (F ∘ dO·Vᵀ - rowsum(dO·O))
+    dV = (P ∘ F)ᵀ·dO, dK = scale·dSᵀ·Q, dQ = scale·dS·K
+
+S, O and LSE are those of `fmha_fwd` (lse=1), with a bias or ALiBi where it has them. F is one or, with dropout, zero
+for the weights that the forward operator drops with the same seed and offset, and 1 / (1 - p) for others. Arrays have
+the shape of memory as there, in group mode too; dq is as large as q, dk as k, dv as v, do as o. Where heads of Q share
+one of K and V, dK and dV are sums over them. With dbias=1 the gradient of the bias is an output too: dS, summed over
+the batches and heads that share the bias, which takes a workspace with a dS in f32 for each of them. With sink=1 dsink
+(h) is one, f32: minus the sum over queries of the sink's weight, exp(sink - LSE), times rowsum(dO·O); the first and the
+last kernel compute it, in a fixed order.
+
+Elements are f16, bf16 or f32; f32 as far as registers go: one of d and dv is at most 128.
+
+Several kernels run: `fmha_bwd_dot_do_o`; the main one, a workgroup for each block of keys and head of Q, which adds its
+part of dQ to a workspace in f32 by atomics or, with deterministic=1, stores it in a slot of its own; and `sum_parts`,
+which adds the slots in their order, multiplies and rounds. So with deterministic=1 the same inputs give the same bits.
+Where the queries of every sequence are one block of 16 or 32 rows (`most_kept`), a workgroup keeps them all, and their
+dQ, and walks over keys, which several workgroups share: dK and dV leave as they are found, and `sum_parts` adds a slot
+for each of these workgroups, in order, without atomics whatever the request says. keeps= decides for one or the other.
+With persistent=1, as many workgroups as the device holds stay and take equal shares of the steps, one behind the other
+(`slot_table`); each has a slot in every head that it has work in, which `fmha_bwd_convert_dq` adds. Two may share a
+block of keys: each leaves its dK and dV in a slot, in f32, and `fmha_bwd_join` adds these. Where shares begin depends
+on lengths in memory: `fmha_bwd_costs` finds it out, a kernel, or with pack=host a function on the host, in the stream's
+order. Where heads share keys, dK and dV of each head of Q are workspaces in f32, which `sum_parts` adds.
+
+A query that attends to nothing has dQ = 0, and so has a key that no query attends to. Nothing is promised of rows of no
+sequence, nor of the gradients of a head where an input has NaN or infinities (but LSE = -inf, or a bias of -inf), or
+where something on the way does not fit f32, or dS the dtype (of bf16: is 2^100 or more).
+
+Kernel arguments: q, k, v, do, exponent, delta, dq_parts, dk, dv (f32 where heads share keys); seqstart_q, seqlen_q,
+seqstart_k, seqlen_k as the specification has them; the most queries and keys of a sequence, rows of a batch of Q, h, h
+/ hk (i32); scale, scale·log2(e) (f32); for q, k, v, do, dk, dv the strides of the sequence (i32), the head and the
+batch (i64); with a mask its coordinate y, x, with sink tokens their number, and where lengths differ whether its corner
+is the bottom right one (i32); with slots the elements of one (i64), and where queries are kept the keys of a workgroup
+(i32), with shares costs, the rows that slots have, and the numbers of `Shares.arguments`; then those of the parts.
+Grid: (blocks of keys, or workgroups that share them, heads, sequences), or of shares one dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ckmlir.ops.attention.backward.fmha_bwd_convert_dq import OPERATOR as CONVERT_DQ
+from ckmlir.ops.attention.backward.fmha_bwd_convert_dq import Problem as ConvertDq
+from ckmlir.ops.attention.backward.fmha_bwd_costs import OPERATOR as COSTS_OPERATOR
+from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import OPERATOR as DOT_DO_O
+from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import ROWS as QUERIES
+from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import Problem as DotDoO
+from ckmlir.ops.attention.backward.fmha_bwd_join import OPERATOR as JOIN
+from ckmlir.ops.attention.backward.fmha_bwd_join import Problem as JoinedBlocks
+from ckmlir.ops.attention.backward.fmha_bwd_spec import (
+    BACKWARD_PARTS,
+    DTYPES,
+    KEPT,
+    SCHEDULES,
+    STRIDED,
+    WIDE_SINGLES,
+    FmhaBwdSpec,
+    choose_spec,
+    invalid_fields,
+    workgroups_a_unit,
+)  # fmt: skip
+from ckmlir.ops.attention.backward.problem import GRADIENTS, BackwardProblem
+from ckmlir.ops.attention.backward.reference import gradients
+from ckmlir.ops.attention.backward.slot_table import Shares
+from ckmlir.ops.attention.backward.sums import (
+    keys_of_a_workgroup,
+    packed_strides,
+    slot_elements,
+    slots,
+    sum_of_blocks,
+    sum_of_heads,
+    sum_of_slopes,
+    sum_of_slots,
+)
+from ckmlir.ops.attention.backward.tolerance import backward_tolerances
+from ckmlir.ops.attention.fmha_fwd import FmhaFwd
+from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES
+from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
+from ckmlir.ops.attention.orders import BLOCKS_FIRST, FEWER, ORDERS, fits
+from ckmlir.ops.attention.parts.sink import Sink
+from ckmlir.ops.attention.reference import attention, lse_shape
+from ckmlir.ops.attention.sequences import Rows
+from ckmlir.ops.choice import chosen_keys
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
+from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, Run, Step, array_spec, ceil_div
+from ckmlir.ops.request import Choice, Flag, Integer, RequestError
+from ckmlir.ops.scalars import f32, i32, i64
+from ckmlir.ops.spec import Reason, by, unlike
+from ckmlir.ops.steps import OWN_KERNEL, Fill, PackOnHost, Workspace
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+FORWARD = FmhaFwd((*BACKWARD_PARTS, Sink))
+"""What is differentiated."""
+LEFT_OUT = ("dtype", "out", "v_layout", "lse", "q_scale", "k_scale", "v_scale", "schedule", "edge", "randval")
+"""Keys of the forward operator that are not asked for."""
+INPUTS = ("q", "k", "v", "o", "do")
+COSTS = "costs"
+"""The workspace that says where the work of each sequence begins."""
+WRITTEN = "written"
+"""That which says what rows the slots of workgroups that stay have."""
+PARTS = {"dk": "dk_parts", "dv": "dv_parts"}
+"""Workspaces of dK and dV before they are added."""
+SHARED = {"dk": "dk_slots", "dv": "dv_slots"}
+"""Those of dK and dV of pieces of the blocks of keys that two workgroups share."""
+ROUNDED = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
+
+
+class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
+    """The operator `fmha_bwd`, which the module's docstring describes."""
+
+    name = "fmha_bwd"
+    summary = "attention backward: dQ, dK and dV, with masks, grouped heads, group mode, bias, ALiBi and dropout"
+    spec_type = FmhaBwdSpec
+    keys = (
+        *(key for key in FORWARD.keys if key.name not in LEFT_OUT),
+        Choice("dtype", "f16", "of all arrays but LSE", DTYPES),
+        Flag("deterministic", False, "dQ without atomics: the same bits in every run, for more memory"),
+        Flag("persistent", False, "with deterministic: workgroups that stay share the work, for less memory"),
+        Integer("workgroups", None, "with persistent: that share the work; by default what the device holds", minimum=1,
+                maximum=1 << 16),
+        Choice("pack", "device", "with persistent: where it is found out which work is whose", ("device", "host")),
+        *(HeadStrides(f"{name}_strides", None, f"elements from one batch, head and row of {name} to the next", 3,
+                      array=name) for name in GRADIENTS),
+        Choice("keeps", None, "what a workgroup keeps in registers while it walks over the other: by default queries "
+               "where they are few, without persistent", ("keys", "queries")),
+        Choice("schedule", None, "of the loop over what is not kept", tuple(SCHEDULES)),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> BackwardProblem:
+        others = {key.name: key.default for key in FORWARD.keys}
+        differentiated = FORWARD._problem({**others, **values, "lse": True, "schedule": None, "edge": None})
+        strides = []
+        for name in GRADIENTS:
+            given, sizes = values[f"{name}_strides"], differentiated.sizes(name[-1])
+            strides.append(checked_head_strides(
+                name, differentiated.layout, differentiated.array_batches, sizes, differentiated.dtype, given
+            ))  # fmt: skip
+        if values["persistent"] and not values["deterministic"]:
+            raise RequestError("persistent=1: only sums without atomics have shares; expected deterministic=1 with it")
+        if values["workgroups"] and not values["persistent"]:
+            what = f"workgroups={values['workgroups']}: as many as there are blocks of keys and heads"
+            raise RequestError(f"{what}; expected persistent=1 with it")
+        chosen = ("deterministic", "persistent", "workgroups", "pack", "keeps", "schedule")
+        own = {name: values[name] for name in chosen}
+        problem = BackwardProblem(differentiated, gradient_strides=tuple(strides), **own)
+        if problem.kept == KEPT and (problem.persistent or differentiated.sq > problem.most_kept):
+            what = "with persistent=1" if problem.persistent else f"sq={differentiated.sq}"
+            most = problem.most_kept or "none"
+            raise RequestError(f"keeps=queries: {what}; a workgroup keeps {most} of them, and has them all; "
+                               "expected keeps=keys")  # fmt: skip
+        self.arrays(problem)  # refuses what is too large
+        return problem
+
+    def spec(self, problem: BackwardProblem, target: Target) -> FmhaBwdSpec:
+        spec = choose_spec(schedule=problem.schedule, target=target, **_fields(problem))
+        few = fits(self.grid(problem, spec, target))
+        return spec if few else replace(spec, order=BLOCKS_FIRST.get(spec.order, spec.order))
+
+    def chosen(self, problem: BackwardProblem, spec: FmhaBwdSpec) -> dict[str, object]:
+        return chosen_keys(problem, spec, {"schedule": "schedule"})
+
+    def mismatches(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> list[Reason]:
+        fields = _fields(problem)
+        few = fields.pop("few")
+        found = list(unlike(spec, schedule=problem.schedule, **fields))
+        if not found and few > spec.block[0]:
+            why = f"sequences have up to {few} queries"
+            found.append(Reason("block", spec.block, why, "expected a block that has them all"))
+        if not found and not fits(grid := self.grid(problem, spec, target)):
+            why = f"HIP launches no grid of {by(grid)} workgroups"
+            found.append(Reason("order", spec.order, why, f"expected {BLOCKS_FIRST.get(spec.order, FEWER)}"))
+        return found
+
+    def validate(self, spec: FmhaBwdSpec, target: Target) -> list[Reason]:
+        known = [part.name for part in BACKWARD_PARTS]
+        reasons = [
+            Reason("parts", word, "there is no such part", f"expected {', '.join(known)}")
+            for word in spec.parts
+            if word.partition("_")[0] not in known
+        ]
+        return reasons or invalid_fields(spec, target)
+
+    def kernels(self, target: Target) -> list[FmhaBwdSpec]:
+        masks = ("none", "top_left", "window:128,0")
+        shares = {"deterministic": True, "persistent": True}
+        requests: list[dict[str, Any]] = [
+            {"d": d, "dtype": dtype, "mask": mask, **sums}
+            for dtype in DTYPES
+            for d in HEAD_TILES
+            for mask in masks
+            for sums in ({}, {"deterministic": True}, shares)
+            if not (dtype == "f32" and (d > WIDE_SINGLES[0] or sums is shares))
+            if not (d == HEAD_TILES[0] and sums is shares)  # 12 scalar registers of a mask spill
+        ]
+        group = {"mode": "group", "seqlens_q": (1024, 500), "seqlens_k": (1024, 500)}
+        varieties: tuple[dict[str, Any], ...] = (group, {**group, **shares}, {"bias": "one"},
+                                                {"bias": "one", "dbias": 1}, {"alibi": "head"},
+                                                {"mask": "window:128,0,4"}, {"dropout": 0.2})  # fmt: skip
+        requests += [{"d": d, **one} for d in (64, 128) for one in varieties]
+        specs = [self.spec(self.problem(**one), target) for one in requests]
+        return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
+
+    def arrays(self, problem: BackwardProblem) -> tuple[ArraySpec, ...]:
+        whole = problem.attention
+        inputs = [problem.array(name, "in") for name in INPUTS]
+        inputs.append(array_spec("lse", lse_shape(whole), "f32", "in"))
+        inputs += (*whole.queries.arrays(), *whole.keys.arrays())
+        inputs += [array for part in whole.parts for array in part.arrays(whole) if array.role == "in"]
+        return (*inputs, *(problem.output(name) for name in problem.outputs))
+
+    def _together(self, problem: BackwardProblem, generator: np.random.Generator) -> Mapping[str, Array]:
+        """Inputs as `fmha_fwd` makes them, and the O and LSE that belong to them."""
+        whole = problem.attention
+        made = {**whole.queries.values(), **whole.keys.values()}
+        for array in self.arrays(problem):
+            if array.role == "in" and array.name not in (*made, "o", "lse", "do"):
+                values = FORWARD._values(whole, array, generator)
+                made[array.name] = values.astype({**ROUNDED, "i32": np.int32}[array.dtype])
+        return {**made, **attention(whole, made)}
+
+    def check_inputs(self, problem: BackwardProblem, arrays: Mapping[str, Array]) -> None:
+        FORWARD.check_inputs(problem.attention, arrays)
+
+    def _values(self, problem: BackwardProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        return generator.standard_normal(array.shape, dtype=np.float32)
+
+    def reference(self, problem: BackwardProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        return gradients(problem, arrays)
+
+    def tolerances(
+        self, problem: BackwardProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """See `backward_tolerances`."""
+        return backward_tolerances(problem, arrays, reference, target)
+
+    def flops(self, problem: BackwardProblem) -> int:
+        """Those of the five products, for the pairs of query and key that the mask lets through."""
+        whole = problem.attention
+        return FORWARD.flops(whole) // (whole.d + whole.dv) * (3 * whole.d + 2 * whole.dv)
+
+    def launch(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Launch:
+        if self.writes_nothing(problem):
+            return NOTHING
+        whole, parted = problem.attention, problem.parted
+        sums = [PARTS[name] if parted else name for name in ("dk", "dv")]
+        arguments: list[Argument] = ["q", "k", "v", "do", "exponent", "delta", "dq_parts", *sums, *spec.lists]
+        arguments += map(i32, (whole.sq, whole.sk, whole.rows("q"), whole.h, problem.ratio))
+        arguments += map(f32, (whole.scale, whole.scale * math.log2(math.e)))
+        for name in STRIDED:
+            batch, head, row = packed_strides(problem, name) if parted and name in PARTS else problem.strides(name)
+            arguments += (i32(row), i64(head), i64(batch))
+        if spec.mask != "none":
+            found = whole.mask.cornerless if spec.varied else whole.mask.coordinates
+            arguments += map(i32, found(whole.sq, whole.sk))
+            more = [whole.mask.sink] * (spec.mask == "sinks") + [whole.mask.bottom_right] * spec.varied
+            arguments += map(i32, more)
+        if spec.sink in ("slots", KEPT):
+            arguments.append(i64(slot_elements(problem)))
+            arguments += [i32(keys_of_a_workgroup(problem, spec, target))] * (spec.sink == KEPT)
+        elif spec.sink == "shares":
+            arguments += (COSTS, *SHARED.values(), WRITTEN, *self._shares(problem, spec, target).arguments(whole.d))
+        for part in problem.kernel_parts:
+            arguments += (*(problem.written(array.name) for array in part.arrays(whole)), *part.numbers(whole))
+        return Launch(self.grid(problem, spec, target), (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
+
+    def grid(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[int, int, int]:
+        """Workgroups of the main kernel."""
+        whole = problem.attention
+        taken = keys_of_a_workgroup(problem, spec, target) if spec.sink == KEPT else spec.block[1]
+        grid = ORDERS[spec.order].grid(ceil_div(whole.sk, taken), whole.h, whole.b)
+        if spec.sink == "shares":
+            return self._shares(problem, spec, target).workgroups if math.prod(grid) else 0, 1, 1
+        return grid
+
+    def steps(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[Step, ...]:
+        """What every query needs, zeros where parts are added or left out, the main kernel, and the sums."""
+        if self.writes_nothing(problem):
+            return (OWN_KERNEL,)
+        whole = problem.attention
+        sunk = problem.sink is not None
+        every = Rows("q", whole.rows("q"))  # where sequences are does not matter
+        rows = DotDoO(
+            whole.b if sunk else whole.array_batches, whole.h, whole.queries if sunk else every, whole.dv, whole.dtype,
+            whole.layout, problem.strides("o"), problem.strides("do"), 1 / problem.factor, sunk,
+        )  # fmt: skip
+        names = {array.name: array.name for array in DOT_DO_O.arrays(rows)}
+        shared = spec.sink == "shares"
+        complete = spec.sink == KEPT or (spec.sink == "slots" and spec.mask == "none")
+        complete = complete and whole.sk > 0 and not spec.varied
+        clear: list[Step] = [] if shared or complete or not whole.rows("q") else [Fill("dq_parts", 0)]
+        totals = [Run(SUM_PARTS, sum_of_slots(problem, spec, target), {"acc_parts": "dq_parts", "c": "dq"})]
+        if shared:
+            clear = [self._packed_costs(problem, spec, target)]
+            totals = [self._sum_of_shares(problem, spec, target)]
+            totals += [self._join_of_blocks(problem, spec, target, name) for name in SHARED]
+        if problem.parted:
+            clear += [Fill(parts, 0) for parts in PARTS.values() if spec.sequences[1]]
+            totals += [
+                Run(SUM_PARTS, sum_of_heads(problem, name), {"acc_parts": parts, "c": name})
+                for name, parts in PARTS.items()
+            ]
+        if sunk and not rows.b * rows.blocks:
+            clear.append(Fill("dsink", 0))
+        elif sunk:
+            totals.append(Run(SUM_PARTS, sum_of_blocks(problem, rows), {"acc_parts": "sink_parts", "c": "dsink"}))
+        wanted = problem.bias_gradient
+        if wanted and whole.sk:
+            partial = spec.mask != "none" or spec.varied or not wanted.count
+            clear += [Fill(problem.written("dbias"), 0)] * partial
+            if wanted.count > 1:
+                totals.append(Run(SUM_PARTS, sum_of_slopes(wanted), {"acc_parts": "dbias_parts", "c": "dbias"}))
+        return (Run(DOT_DO_O, rows, names), *clear, OWN_KERNEL, *totals)
+
+    def _packed_costs(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Step:
+        """Where the work of each sequence begins."""
+        shares = self._shares(problem, spec, target)
+        if problem.pack == "device":
+            return Run(COSTS_OPERATOR, shares, {array.name: array.name for array in COSTS_OPERATOR.arrays(shares)})
+        return PackOnHost(COSTS, tuple(array.name for array in shares.arrays()), shares.pack)
+
+    def _sum_of_shares(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Run:
+        """dQ: the sum of the slots in use, multiplied by the scale."""
+        whole, strides = problem.attention, problem.strides("dq")
+        shares, alpha = self._shares(problem, spec, target), whole.scale * problem.factor
+        parts = ConvertDq(shares, whole.d, whole.dtype, whole.layout, strides, alpha)
+        return Run(CONVERT_DQ, parts, {array.name: array.name for array in CONVERT_DQ.arrays(parts)})
+
+    def _join_of_blocks(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target, name: str) -> Run:
+        """dK or dV, or those of each head of Q, of blocks that two workgroups share."""
+        whole, shares = problem.attention, self._shares(problem, spec, target)
+        channels, layout, strides = problem.sizes(name)[-1], whole.layout, problem.strides(name)
+        if problem.parted:
+            layout, strides = "bhsd", packed_strides(problem, name)
+        blocks = JoinedBlocks(shares, channels, spec.out, layout, strides)
+        own = {"slots": SHARED[name], "dk": PARTS[name] if problem.parted else name}
+        return Run(JOIN, blocks, {array.name: own.get(array.name, array.name) for array in JOIN.arrays(blocks)})
+
+    def _shares(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Shares:
+        """The work of so many workgroups as were asked for, as the device holds, or as there are blocks of keys."""
+        whole = problem.attention
+        blocks = ceil_div(whole.sk, spec.block[1]) * whole.h * whole.b
+        held = workgroups_a_unit(spec, target) * target.compute_units
+        workgroups = problem.workgroups or max(min(held, blocks), 1)
+        shares = Shares(whole.b, whole.h, whole.queries, whole.keys, spec.block, workgroups, whole.mask)
+        shares.check()
+        return shares
+
+    def workspaces(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[Workspace, ...]:
+        if self.writes_nothing(problem):
+            return ()
+        by_query = 4 * math.prod(lse_shape(problem.attention))
+        found = [Workspace("delta", by_query), Workspace("exponent", by_query)]
+        if spec.sink == "shares":
+            shares = self._shares(problem, spec, target)
+            found.append(Workspace("dq_parts", shares.elements(problem.attention.d) * 4))
+            found.append(Workspace(COSTS, (shares.sequences + 2) * 4))
+            found.append(Workspace(WRITTEN, shares.count * 8))
+            for name, slots_of in SHARED.items():
+                block = spec.block[1] * problem.sizes(name)[-1]
+                found.append(Workspace(slots_of, shares.pieces * block * 4))
+        else:
+            found.append(Workspace("dq_parts", slots(problem, spec, target) * slot_elements(problem) * 4))
+        if problem.parted:
+            batches = problem.attention.array_batches
+            found += [Workspace(parts, 4 * batches * packed_strides(problem, name)[0]) for name, parts in PARTS.items()]
+        if problem.sink:
+            blocks = ceil_div(problem.attention.sq, QUERIES)
+            found.append(Workspace("sink_parts", 4 * problem.attention.b * blocks * problem.attention.h))
+        wanted = problem.bias_gradient
+        if wanted and wanted.count > 1:
+            found.append(Workspace("dbias_parts", 4 * wanted.count * wanted.distance))
+        return tuple(found)
+
+
+def _fields(problem: BackwardProblem) -> dict[str, Any]:
+    """Fields of a specification that follow from the problem."""
+    whole = problem.attention
+    return {
+        "dtype": whole.dtype, "out": "f32" if problem.parted else whole.dtype, "d": whole.d, "dv": whole.dv,
+        "mask": whole.mask.kind, "sink": problem.kept,
+        "sequences": (whole.queries.word, whole.keys.word), "parts": tuple(part.word for part in problem.kernel_parts),
+        "few": whole.sq if problem.kept == KEPT else 0,
+    }  # fmt: skip
+
+
+OPERATOR = FmhaBwd()

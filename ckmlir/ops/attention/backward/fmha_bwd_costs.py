@@ -1,0 +1,144 @@
+"""fmha_bwd_costs: where the work of each sequence begins for attention backward with a fixed number of workgroups.
+
+A sequence's work is what its blocks of keys cost in all heads, in steps (`slot_table`); costs are the sums over the
+sequences before, behind the last the sum over all, and how many steps are a workgroup's. It is one kernel of a
+workgroup: what `fmha_bwd` with pack=host has a function on the host do.
+
+Arrays: those of the sequences' places and lengths as `sequences.py` has them; costs (b + 2) i32. Kernel arguments: the
+arrays; sequences, heads, the most queries and keys of a sequence, workgroups, those of
+`Shares.bounding` (i32). Grid: one workgroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.attention.backward.slot_table import Shares
+from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, SEQUENCES, lists_of
+from ckmlir.ops.attention.masks import Mask, MaskKey
+from ckmlir.ops.attention.sequences import KEYS, read_sequences
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec
+from ckmlir.ops.request import Choice, Integer
+from ckmlir.ops.scalars import i32
+from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, unlike
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+BLOCKS = {"32x128": (32, 128), "16x64": (16, 64)}
+"""Queries and keys of a step."""
+PLACES = tuple(word for word in SEQUENCES if word != "pages")
+"""What memory may hold of queries and of keys."""
+SEQUENCE_KEYS = (
+    Integer("b", None, "sequences; by default 1, or as many as there are lengths"),
+    Integer("h", 2, "heads of Q", minimum=1),
+    Integer("sq", None, "queries, or the most of a sequence; by default 256, or the longest"),
+    Integer("sk", None, "keys, or the most of a sequence; by default as sq, or the longest"),
+    *KEYS,
+    Choice("block", "16x64", "queries and keys of a step", tuple(BLOCKS)),
+    MaskKey("mask", Mask.parse("none"), "which keys a query attends to"),
+    Integer("workgroups", 3, "that share the work", minimum=1, maximum=1 << 16),
+)
+"""The keys of shares."""
+
+
+@dataclass(frozen=True)
+class CostsSpec(Spec):
+    """What the kernel's code depends on: the block of a step, what memory holds of queries and of keys, and the mask as
+    `FmhaBwdSpec` has it."""
+
+    block: tuple[int, int]
+    sequences: tuple[str, str]
+    mask: str
+
+    @property
+    def name(self) -> str:
+        words = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
+        return "_".join(["fmha_bwd_costs", by(self.block), *words, f"mask_{self.mask}"])
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """The arrays that say where sequences begin and how long they are."""
+        return lists_of(self.sequences)
+
+
+class Costs(Operator[Shares, CostsSpec]):
+    """The operator `fmha_bwd_costs`, which the module's docstring describes."""
+
+    name = "fmha_bwd_costs"
+    summary = "attention backward with a fixed number of workgroups: where the work of each sequence begins"
+    spec_type = CostsSpec
+    keys = SEQUENCE_KEYS
+
+    def _problem(self, values: Mapping[str, Any]) -> Shares:
+        return read_shares(values)
+
+    def spec(self, problem: Shares, target: Target) -> CostsSpec:
+        return CostsSpec(**_fields(problem))
+
+    def mismatches(self, problem: Shares, spec: CostsSpec, target: Target) -> list[Reason]:
+        return list(unlike(spec, **_fields(problem)))
+
+    def validate(self, spec: CostsSpec, target: Target) -> list[Reason]:
+        return [
+            *not_a_choice(spec, block=tuple(BLOCKS.values()), mask=FORWARD_MASKS),
+            *unknown_places(spec),
+        ]
+
+    def kernels(self, target: Target) -> list[CostsSpec]:
+        return [
+            CostsSpec(block, (word, word), mask)
+            for block in BLOCKS.values() for word in PLACES for mask in ("none", "causal")
+        ]  # fmt: skip
+
+    def arrays(self, problem: Shares) -> tuple[ArraySpec, ...]:
+        return (*problem.arrays(), array_spec("costs", (problem.sequences + 2,), "i32", "out"))
+
+    def _together(self, problem: Shares, generator: np.random.Generator) -> Mapping[str, Array]:
+        return problem.values()
+
+    def check_inputs(self, problem: Shares, arrays: Mapping[str, Array]) -> None:
+        problem.check_arrays(arrays)
+
+    def _values(self, problem: Shares, array: ArraySpec, generator: np.random.Generator) -> Array:
+        raise AssertionError(array.name)  # all are made together
+
+    def reference(self, problem: Shares, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        return {"costs": problem.costs(arrays)}
+
+    def tolerances(
+        self, problem: Shares, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        return {"costs": Tolerance(0.0, 0.0, "integers are exact")}
+
+    def launch(self, problem: Shares, spec: CostsSpec, target: Target) -> Launch:
+        numbers = (problem.sequences, problem.heads, problem.queries.longest, problem.keys.longest, problem.working)
+        arguments = (*spec.lists, "costs", *map(i32, numbers), *problem.bounding)
+        return Launch((1, 1, 1), (WAVE_SIZE, 1, 1), arguments)
+
+
+def read_shares(values: Mapping[str, Any]) -> Shares:
+    """The shares of a request with `SEQUENCE_KEYS`. Raises RequestError."""
+    sequences, queries, keys = read_sequences(values)
+    block, workgroups = BLOCKS[values["block"]], values["workgroups"]
+    shares = Shares(sequences, values["h"], queries, keys, block, workgroups, values["mask"])
+    shares.check()
+    return shares
+
+
+def unknown_places(spec: Any) -> list[Reason]:
+    """Why memory cannot hold what a specification's words say."""
+    expected = f"expected words of {', '.join(map(repr, PLACES))}"
+    wrong = any(word not in PLACES for word in spec.sequences) or len(spec.sequences) != 2
+    return [Reason("sequences", spec.sequences, "memory holds no such thing", expected)] if wrong else []
+
+
+def _fields(problem: Shares) -> dict[str, Any]:
+    return {"block": problem.block, "sequences": problem.words, "mask": problem.mask.kind}
+
+
+OPERATOR = Costs()

@@ -1,0 +1,165 @@
+"""The loop over keys of attention backward for few queries: the other way round than `loop_kernel`.
+
+All queries of a head are one block, which a workgroup keeps: Q and dO as rows and as columns of products, and dQ. An
+iteration takes a block of keys and makes the same five products. dK and dV of the block are then complete, and leave;
+dQ stays until the last block. So nothing is added in memory but the dQ of workgroups that share the keys of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.lang import (
+    Scalar,
+    Tile,
+    View,
+    cast,
+    exp2,
+    load,
+    loop,
+    maximum,
+    minimum,
+    mma,
+    permute_axes,
+    redistribute,
+    stage,
+    stretch,
+    to_lds,
+    zeros,
+)
+from ckmlir.ops.attention.backward.loop_kernel import Amount, Form, Queries, WeightPart, across, both_ways
+
+
+@dataclass(frozen=True)
+class KeptQueries:
+    """A block of queries in registers: what `Queries` has, loaded.
+
+    Attributes:
+        q, do: columns of S and of dP; q_across, do_across: columns of dK and of dV.
+        exponent: by query; delta: as dP lies.
+    """
+
+    given: Queries
+    q: Tile
+    do: Tile
+    q_across: Tile
+    do_across: Tile
+    exponent: Tile
+    delta: Tile
+
+
+def keep_queries(form: Form, queries: Queries) -> KeptQueries:
+    """Load all queries; the views are filled up to a whole block."""
+    def read(whole: View, name: str, products: Mma, channels: int) -> tuple[Tile, Tile]:
+        rows, columns = both_ways(form, load(whole.window((form.queries, channels), (0, 0))), name)
+        return (
+            rows.read(products.b_over(form.waves, form.queries, channels)),
+            across(columns, form.sums.b_over(form.waves, channels, form.queries)),
+        )
+
+    q, q_across = read(queries.q, "q", form.scores, form.d)
+    do, do_across = read(queries.do, "do", form.slopes, form.dv)
+    by_query = form.score_layout.reduce(0)
+    exponent, delta = (load(one.window((form.queries,), (0,)), by_query) for one in (queries.exponent, queries.delta))
+    delta = stretch(delta, 0, form.keys, form.score_layout)
+    return KeptQueries(queries, q, do, q_across, do_across, exponent, delta)
+
+
+@dataclass(frozen=True)
+class KeyRows:
+    """A head's keys, filled up to whole blocks: k (keys, d), v (keys, dv).
+
+    Attributes:
+        leave: takes dK, not multiplied by the scale, or dV, by name, of the block of keys that begins at a key.
+    """
+
+    k: View
+    v: View
+    leave: Callable[[str, Tile, Scalar], None]
+
+
+def differentiate_keys(
+    form: Form, kept: KeptQueries, keys: KeyRows, low: Amount, high: Amount, masks: Sequence[WeightPart],
+    schedule: Schedule,
+) -> Tile:  # fmt: skip
+    """What the keys from `low` to `high` contribute to dQ (not multiplied by the scale); their dK and dV leave.
+
+    Stages: load_k, load_v, load_rows, k_lds, k_read, rows_lds, rows_read, s, weights, dv, dv_out, dp, ds, dk, dk_out,
+    across_lds, across_read, ds_lds, ds_read, dq.
+    """
+    queries, query = kept.given, 0
+    scores = zeros((form.keys, form.queries), "f32", form.score_layout)
+    nothing = form.nothing()
+    with loop(low, high, form.keys, carry=[form.nothing_queried()], schedule=schedule) as step:
+        (dq,) = step.carried
+        first = step.index
+        parts = [one.at(first) for one in queries.parts]
+        counted = queries.kept.at(first)
+        with stage("load_k"):
+            gk = load(keys.k.window((form.keys, form.d), (first, 0)))
+        with stage("load_v"):
+            gv = load(
+                keys.v.window((form.keys, form.dv), (first, 0)), form.slopes.a_over(form.waves, form.keys, form.dv)
+            )
+        with stage("load_rows"):
+            for change in parts:
+                change.load(query)
+        with stage("k_lds"):
+            in_k = to_lds(gk, "k")
+        with stage("k_read"):
+            rk = in_k.read(form.scores.a_over(form.waves, form.keys, form.d))
+        with stage("rows_lds"):
+            counted.draw(query)
+        with stage("rows_read"):
+            counted.read()
+        with stage("s"):
+            s = mma(form.scores, rk, kept.q, scores)
+        with stage("weights"):
+            e = s * queries.scale - kept.exponent[None, :]
+            for change in parts:
+                e = change.apply(e, query)
+            p = minimum(maximum(exp2(e), 0.0), 1.0)
+            for part in masks:
+                p = part.at(first).apply(p, query)
+            p = counted.mark(p)
+            weights = cast(counted.counted(p), form.dtype, bounded=True)
+            weights = redistribute(weights, form.sums.a_over(form.waves, form.keys, form.queries))
+        with stage("dv"):
+            dv = mma(form.sums, weights, kept.do_across, nothing[1])
+        with stage("dv_out"):
+            keys.leave("dv", dv, first)
+        with stage("dp"):
+            dp = mma(form.slopes, gv, kept.do, kept.delta)
+        with stage("ds"):
+            slopes = counted.ds(p, dp, kept.delta)
+            for one in queries.slopes:
+                one.at(first).put(slopes, query)
+            ds = cast(slopes, form.dtype, bounded=True)
+            by_keys = redistribute(ds, form.sums.a_over(form.waves, form.keys, form.queries))
+        with stage("dk"):
+            dk = mma(form.sums, by_keys, kept.q_across, nothing[0])
+        with stage("dk_out"):
+            keys.leave("dk", dk, first)
+        with stage("across_lds"):
+            in_across = in_k if form.transposes else to_lds(gk, "k_across")
+        with stage("across_read"):
+            columns = across(in_across, form.queried.b_over(form.queried_waves, form.d, form.keys))
+        with stage("ds_lds"):
+            in_ds = to_lds(permute_axes(ds, 1, 0), "ds")
+        with stage("ds_read"):
+            by_queries = in_ds.read(form.queried.a_over(form.queried_waves, form.queries, form.keys))
+        with stage("dq"):
+            dq = mma(form.queried, by_queries, columns, dq)
+        step.carry(dq)
+    found: Tile = step.results[0]
+    return found
+
+
+def leave_nothing(form: Form, keys: KeyRows, low: Amount, high: Amount) -> None:
+    """Let zeros leave as dK and dV of the keys from `low` to `high`, to which no query attends."""
+    with loop(low, high, form.keys) as step:
+        for name, tile in zip(("dk", "dv"), form.nothing(), strict=True):
+            keys.leave(name, tile, step.index)

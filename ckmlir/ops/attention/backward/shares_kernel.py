@@ -1,0 +1,247 @@
+"""The walk of workgroups that stay (`slot_table`), and how kernels of attention backward find shares and slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.lang import (
+    Pointer,
+    Scalar,
+    Tile,
+    View,
+    Window,
+    atomic_add,
+    cast,
+    exit_unless,
+    full,
+    i32,
+    i64,
+    loop,
+    ptr,
+    store,
+    view,
+    when,
+    while_loop,
+    workgroup_id,
+    zeros,
+)
+from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
+from ckmlir.ops.attention.backward.key_blocks import BESIDE, Bounds, KeyBlocks, boundary
+from ckmlir.ops.attention.backward.loop_kernel import Amount, Form, Span
+from ckmlir.ops.attention.backward.parts_kernel import Atomic
+from ckmlir.ops.attention.backward.slot_table import Written
+from ckmlir.ops.attention.backward.walks_kernel import Body, Turn, in_dq, sides
+from ckmlir.ops.attention.loop.block_rows_kernel import OneHead
+from ckmlir.ops.attention.loop.work_kernel import Side, Work
+
+SLOTS = {"written": ptr("i32"), "sequences": i32, "first_own": i64, "own_stride": i64}
+"""Arguments that say where slots lie and what they have, see `Shares.arguments`."""
+ONE = Distribution.parse("d0: 4@wave 64@lane").expand(0, 1).reduce(1)
+"""One element that every lane of a workgroup has."""
+
+
+@dataclass(frozen=True)
+class Gathered(Atomic):
+    """The parts of several blocks, of which each lane has its own elements. To rows from `low` to before `high`, which
+    have been stored before, parts are added; others are stored."""
+
+    low: Scalar
+    high: Scalar
+
+    def put(self, tile: Tile, query: Amount) -> None:
+        """See `loop_kernel.Sink`."""
+        place = self.block(query).window(tile.lengths, (0, 0))
+        with when((query - self.low).below(self.high - self.low)) as again:
+            atomic_add(tile, place)
+        with again.otherwise():
+            store(tile, place)
+
+
+@dataclass(frozen=True)
+class Piece(Turn):
+    """The part of a block that has queries from `low`, a whole number of blocks of them, to before `high`. The piece
+    that is a `whole` block stores its dK and dV; others leave them in f32, to be added.
+
+    Attributes:
+        apart: where others leave them, by what they are; asked where they do, so that nothing of it is kept until then.
+    """
+
+    low: Scalar
+    high: Scalar
+    whole: Scalar
+    apart: Mapping[str, Callable[[], View]]
+
+    def narrowed(self, span: Span) -> Span:
+        """See `Turn`."""
+        return replace(span, low=self.low.maximum(span.low), high=self.high.minimum(span.high))
+
+    def keep(self, name: str, tile: Tile, window: Window, dtype: str) -> None:
+        """See `Turn`."""
+        with when(self.whole) as alone:
+            store(cast(tile, dtype), window)
+        with alone.otherwise():
+            store(tile, self.apart[name]().pad(*tile.lengths).window(tile.lengths, (0, 0)))
+
+
+class Shared:
+    """Workgroups that stay take the steps in a range of their own. Their parts of dQ gather in a slot of their own in
+    each head: the first piece that reaches a row stores it. Elements of a slot are always the same lane's, so that
+    their sums have an order."""
+
+    def arguments(self) -> dict[str, Any]:
+        """See `Walk`."""
+        return {"costs": ptr("i32"), "dk_slots": ptr("f32"), "dv_slots": ptr("f32"), **SLOTS}
+
+    def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
+        """See `Walk`."""
+        costs, own = given.costs, workgroup_id(0)
+        total, share = costs.scalar(given.sequences), costs.scalar(given.sequences + 1)
+        exit_unless(own * share < total)
+        begun = last(lambda sequence: costs.scalar(sequence) <= own * share, given.sequences)
+        low, until = _boundary(spec, given, begun, own * share), (own + 1) * share
+        with when(until < total, otherwise=[total]) as within:
+            within.give(_boundary(spec, given, _following(given, begun, until), until))
+        (high,) = within.results
+        _note(given.written, given.sequences * given.h + own, Written(0, 0))
+        with while_loop(lambda sequence, cost, *_: cost < high, carry=[begun, low, 0, 0]) as turn:
+            sequence, cost, *rows = turn.carried
+            batch = _following(given, sequence, cost)
+            q, k = sides(spec, given, batch)
+            at = block_at(spec, given, batch, cost, varied=spec.varied)
+            until = at.end.minimum(high)
+            steps = ((one - at.begin - BESIDE).maximum(0) + at.low for one in (cost, until))
+            queries = [one * form.queries for one in steps]
+            slot = slot_of_head(spec, given, q, batch, at.head, own, low > at.first)
+            before = Written(*(cost.equals(at.first).select(0, one) for one in rows)).beginning(queries[0])
+            sink = Gathered(form, slot.begin, q.length, spec.d, *before)
+            after = _joined(form, sink, queries[0], queries[1])
+            begins = cost.equals(at.begin)
+            whole, place = begins & until.equals(at.end), begins.select(own * 2 + 1, own * 2)
+            apart = {
+                name: partial(slot_of_piece, pointer, place, form.keys, channels)
+                for name, pointer, channels in (("dk", given.dk_slots, spec.d), ("dv", given.dv_slots, spec.dv))
+            }
+            _note(given.written, slot.place, after)
+            work = Work(at.place * form.keys, OneHead(at.head), at.head // given.ratio, batch, q, k)
+            body(Piece(work, sink, queries[0], queries[1], whole, apart))
+            turn.carry(batch, until, *after)
+
+
+class Found(NamedTuple):
+    """A block of keys: its head and where that begins, its place in it, its ends, and its first step."""
+
+    head: Scalar
+    first: Scalar
+    place: Scalar
+    begin: Scalar
+    end: Scalar
+    low: Scalar | int
+
+
+def _following(given: Any, sequence: Scalar, cost: Scalar) -> Scalar:
+    """The sequence that a cost lies in, from one at or in front of it on."""
+    with while_loop(lambda one: given.costs.scalar(one + 1) <= cost, carry=[sequence]) as following:
+        following.carry(following.carried[0] + 1)
+    found: Scalar = following.results[0]
+    return found
+
+
+def _boundary(spec: FmhaBwdSpec, given: Any, batch: Scalar, cost: Scalar) -> Scalar:
+    """Where two workgroups meet that would do so at a cost in a sequence."""
+    at = block_at(spec, given, batch, cost, varied=spec.varied)
+    found: Scalar = boundary(cost, at.begin, at.end)
+    return found
+
+
+def _joined(form: Form, sink: Gathered, low: Scalar, high: Scalar) -> Written:
+    """The rows of a slot when a piece's are in it, too. Rows between both become zeros, by the lanes that add to them
+    later."""
+    empty = low.equals(high)
+    low, high = (empty.select(sink.low, one) for one in (low, high))
+    lies = form.queried.c_over(form.queried_waves, form.queries, form.d)
+    with loop(high.minimum(sink.high), low.maximum(sink.low), form.queries) as step:
+        nothing = zeros((form.queries, form.d), "f32", lies)
+        store(nothing, sink.block(step.index).window(nothing.lengths, (0, 0)))
+    return Written(low.minimum(sink.low), high.maximum(sink.high))
+
+
+def _note(pointer: Pointer, index: Scalar, rows: Written) -> None:
+    """Leave in memory which rows a slot has."""
+    for place, row in enumerate(rows):
+        there = view(pointer.offset(index * 2 + place), (1,), (1,)).window((1,), (0,))
+        store(full((1,), row, "i32", ONE), there)
+
+
+# -- what other kernels of attention backward find the same way --------------------------------------------------------
+
+
+def block_at(spec: Any, given: Any, batch: Scalar, cost: Scalar, *, varied: bool) -> Found:
+    """The block that a cost within a sequence lies in; see `bounds_of`."""
+    blocks = key_blocks(spec, given, batch, varied=varied)
+    head = blocks.head_at(cost)
+    first = blocks.first(head)
+    place = last(lambda one: blocks.before(one) <= cost - first, blocks.count)
+    begin, end = (first + blocks.before(one) for one in (place, place + 1))
+    return Found(head, first, place, begin, end, blocks.low(place))
+
+
+def slot_of_piece(slots: Pointer, place: Scalar, keys: int, channels: int) -> View:
+    """What a piece of a block has (keys, channels): a workgroup's first, of the block that it begins within, at twice
+    its number, and its last, of that which it ends within, behind that."""
+    begin = slots.offset(place.to("i64") * (keys * channels))
+    return view(begin, (keys, channels), (channels, 1))
+
+
+class FoundSlot(NamedTuple):
+    """A slot: where it begins, and its place among all."""
+
+    begin: Pointer
+    place: Scalar
+
+
+def slot_of_head(
+    spec: Any, given: Any, q: Side, batch: Scalar, head: Scalar, workgroup: Scalar, behind: Scalar
+) -> FoundSlot:
+    """The slot of a workgroup in a head: the head's, unless its range begins behind the first step there."""
+    elements = given.first_own + workgroup.to("i64") * given.own_stride
+    distance = behind.select(elements, in_dq(spec, given, q, head))
+    index = behind.select(given.sequences * given.h + workgroup, batch * given.h + head)
+    return FoundSlot(given.dq_parts.offset(distance.multiple_of(spec.row_multiple)), index)
+
+
+def bounds_of(mask: str, given: Any, queries: Any, keys: Any, *, varied: bool = True) -> Bounds | None:
+    """Which queries attend to a key, by a kernel's arguments; unless `varied`, their coordinate is
+    that of all sequences."""
+    if mask == "none":
+        return None
+    corner = given.mask_corner if varied else 0
+    sinks = given.mask_sink if mask == "sinks" else None
+    return Bounds.of(mask, given.mask_y, given.mask_x, corner, sinks, queries, keys)
+
+
+def bounding(mask: str) -> dict[str, Any]:
+    """Kernel arguments with which `bounds_of` finds them."""
+    names = () if mask == "none" else ("mask_y", "mask_x", *["mask_sink"] * (mask == "sinks"), "mask_corner")
+    return dict.fromkeys(names, i32)
+
+
+def key_blocks(spec: Any, given: Any, batch: Scalar, *, varied: bool = True) -> KeyBlocks:
+    """Those of a sequence, of `spec.block` queries and keys."""
+    q, k = sides(spec, given, batch)
+    bounds = bounds_of(spec.mask, given, q.length, k.length, varied=varied)
+    return KeyBlocks.of(given.costs.scalar(batch), q.length, k.length, spec.block, bounds)
+
+
+def last(holds: Callable[[Scalar], Scalar], count: Scalar) -> Scalar:
+    """The last number below a count, or 0, for which something holds that holds for 0 and up to some number."""
+    with while_loop(lambda low, high: low + 1 < high, carry=[count * 0, count]) as search:
+        low, high = search.carried
+        middle = (low + high) // 2
+        below = holds(middle)
+        search.carry(below.select(middle, low), below.select(high, middle))
+    found: Scalar = search.results[0]
+    return found

@@ -1,0 +1,130 @@
+"""Sources of K and V whose keys lie in pages: blocks of keys within a page, and blocks of many pages.
+
+A page that does not exist reads as zeros, whatever the table holds, and so do keys behind the end of a sequence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ckmlir.dialect.scalars import bits
+from ckmlir.lang import Pointer, Scalar, Tile, View, gather, load, view
+from ckmlir.ops.attention.loop.loop_kernel import Form
+from ckmlir.ops.attention.loop.page_table_kernel import Pages
+
+UNSIGNED = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class Pool:
+    """K or V of a head in all pages.
+
+    Attributes:
+        start: of the head in the first page.
+        page, row: elements from one page (i64) and one row (i32) to the next.
+        channels: of a row.
+    """
+
+    start: Pointer
+    page: Scalar
+    row: Scalar
+    channels: int
+
+    def start_of(self, number: Scalar) -> Pointer:
+        """Where a page begins; anywhere, if there is none of this number, of which no row may be read then."""
+        # Unsigned, which spares half of the product: LLVM does not know that it is not negative.
+        return self.start.offset((number.to("i64") & UNSIGNED) * self.page)
+
+    def view(self, number: Scalar, rows: Scalar) -> View:
+        """So many rows (keys, channels) of a page."""
+        # Behind a row's channels nothing is read. That the buffer ends with a whole row spares its size two terms.
+        return view(self.start_of(number), (rows, self.row), (self.row, 1)).slice(1, 0, self.channels)
+
+    def bounded(self, size: int) -> Pool:
+        """The same, whose rows are known to be no longer than pages of so many keys may be (`Paged.settled`): 32 bits
+        hold the bytes of a page then."""
+        most = (1 << 31) // (size * bits(self.start.element) // 8)
+        return replace(self, row=self.row & (most - 1))
+
+    @property
+    def distance(self) -> Scalar:
+        """Rows from one page to the next."""
+        rows: Scalar = (self.page // self.row.to("i64")).to("i32")
+        return rows
+
+    def rows(self, pages: Pages) -> View:
+        """The rows (rows of the pool, channels) from the head's first on."""
+        count = (pages.pool - 1) * self.distance + pages.size
+        return view(self.start, (count, self.channels), (self.row, 1))
+
+
+@dataclass
+class PageViews:
+    """Blocks of keys that lie in one page each."""
+
+    form: Form
+    pages: Pages
+    k: Pool
+    v: Pool
+    found: list[Scalar] = field(init=False, default_factory=list)
+
+    def prepare(self, key: Scalar) -> None:
+        """See `loop_kernel.Keys`: which page it is, for K and for V, which are loaded at different times."""
+        self.found = [self.pages.number(key), self.pages.number(key)]
+
+    def load_k(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`."""
+        within, rows = self.lies(self.found[0], key)
+        whole = self.k.view(self.found[0], rows).pad(self.form.keys, self.form.d)
+        return load(whole.window((self.form.keys, self.form.d), (within, 0)))
+
+    def load_v(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`."""
+        within, rows = self.lies(self.found[1], key)
+        whole = self.v.view(self.found[1], rows).permute(1, 0).pad(self.form.dv, self.form.keys)
+        return load(whole.window((self.form.dv, self.form.keys), (0, within)))
+
+    def lies(self, number: Scalar, key: Scalar) -> tuple[Scalar, Scalar]:
+        """A block's first row in its page, and how many rows of the page end with it or with the sequence."""
+        within = key & (self.pages.size - self.form.keys)
+        return within, within + self.pages.rows(number, key, self.form.keys)
+
+
+@dataclass
+class PageRows:
+    """Blocks of keys that lie in several pages: rows at places of a list.
+
+    Attributes:
+        reach: of the pools, see `ckmlir.lang.gather`.
+    """
+
+    form: Form
+    pages: Pages
+    k: Pool
+    v: Pool
+    reach: str
+    found: list[Tile] = field(init=False, default_factory=list)
+
+    def prepare(self, key: Scalar) -> None:
+        """See `loop_kernel.Keys`: the pages, for K and for V, which are loaded at different times. Their places are
+        computed where they are used: waves would wait here for what they have just asked for."""
+        self.found = [self.pages.of_keys(key, self.form.keys) for _ in "kv"]
+
+    def load_k(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`."""
+        window = self.k.rows(self.pages).pad(1, self.form.d).window((self.form.keys, self.form.d), (0, 0))
+        return gather(window, self.pages.places(self.found[0], key, self.k.distance), 0, reach=self.reach)
+
+    def load_v(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`."""
+        rows = self.v.rows(self.pages).permute(1, 0).pad(self.form.dv, 1)
+        window = rows.window((self.form.dv, self.form.keys), (0, 0))
+        return gather(window, self.pages.places(self.found[1], key, self.v.distance), 1, reach=self.reach)
+
+
+def pool_of_head(given: Any, name: str, head: Scalar, channels: int, multiple: int) -> Pool:
+    """K or V of a head in all pages; the kernel takes strides, multiples of `multiple` elements, as
+    `heads_kernel.rows_of_head` says."""
+    row, by_head, page = (getattr(given, f"{name}_{one}").multiple_of(multiple) for one in ("seq", "head", "batch"))
+    return Pool(getattr(given, name).offset(head.to("i64") * by_head), page, row, channels)

@@ -1,0 +1,160 @@
+"""Weights of attention: the softmax, block by block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ckmlir.lang import Scalar, Tile, exp2, full, log2, maximum, rescale, where, zeros
+from ckmlir.ops.attention.loop.loop_kernel import Form, Sums, Weights
+from ckmlir.ops.attention.loop.units_kernel import Units
+
+INFINITY = float("inf")
+ROUNDINGS = 2.0**-22
+"""What several roundings of f32 change at most, relative to the number."""
+
+
+@dataclass(frozen=True)
+class Top:
+    """The largest score of every query so far, its exponent, and what earlier weights are multiplied with."""
+
+    largest: Tile
+    shift: Tile
+    decay: Tile
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Exponentials of scores less the largest so far; the state is that and the sum of the weights.
+
+    Attributes:
+        units: what scores are.
+        boost: weights are multiplied by two to this power, and so are their sums.
+    """
+
+    units: Units
+    boost: int = 0
+    slack: float = 0.0
+
+    @property
+    def bounded(self) -> bool:
+        """See `loop_kernel.Weights`: exponentials of what is not positive, boosted; none is denormal."""
+        return True
+
+    def exponent(self, largest: Tile) -> Tile:
+        """Largest scores as exponents; where weights are boosted, none is rounded to less than its score comes to,
+        since 8 bits end soon above the boost."""
+        exponent = self.units.exponent(largest)
+        if not self.boost:
+            return exponent
+        slack = exponent * ROUNDINGS
+        raised: Tile = maximum(exponent + slack, exponent - slack)  # of infinities one is NaN, which the other beats
+        return raised
+
+    def start(self, form: Form) -> list[Tile]:
+        """See `loop_kernel.Weights`."""
+        shape = (form.queries,)
+        return [full(shape, -INFINITY, "f32", form.row_layout), zeros(shape, "f32", form.row_layout)]
+
+    def top(self, scores: Tile, state: Sequence[Tile]) -> Top:
+        """See `loop_kernel.Weights`."""
+        before, _ = state
+        largest = self.units.larger(before, scores)
+        if not self.slack:
+            shift = self.exponent(_finite(largest))
+            return Top(largest, shift, exp2(self.exponent(before) - shift))
+        # Of equal infinities the difference is NaN, and nothing rises.
+        rises = self.exponent(largest) - self.exponent(before) > self.slack
+        largest = where(rises, largest, before)
+        shift = self.exponent(_finite(largest))
+        return Top(largest, shift, where(rises, exp2(self.exponent(before) - shift), 1.0))
+
+    def weigh(self, scores: Tile, state: Sequence[Tile], top: Top, key: Scalar) -> tuple[Tile, list[Tile]]:
+        """See `loop_kernel.Weights`."""
+        _, total = state
+        shift = top.shift - float(self.boost) if self.boost else top.shift
+        weights = exp2(self.units.above(scores, shift))
+        return weights, [top.largest, total * top.decay + self.units.summed(weights)]
+
+    def rescale(self, total: Tile, top: Top) -> Tile:
+        """See `loop_kernel.Weights`."""
+        if self.slack:
+            return rescale(total, top.decay)
+        rescaled: Tile = total * top.decay[:, None]
+        return rescaled
+
+    def normalised(self, sums: Sums, factors: Sequence[Scalar]) -> Tile:
+        """See `loop_kernel.Weights`; 0 where a query attends to nothing."""
+        none, total = _without(sums.state)
+        factor = where(none, 0.0, 1.0 / total)
+        for one in factors:
+            factor = factor * one
+        normalised: Tile = sums.o * factor[:, None]
+        return normalised
+
+    def logarithm(self, state: Sequence[Tile]) -> Tile:
+        """See `loop_kernel.Weights`; minus infinity where a query attends to nothing."""
+        none, total = _without(state)
+        power = self.units.whole(self.exponent(state[0])) + log2(total)
+        power = power - float(self.boost) if self.boost else power
+        logarithm: Tile = where(none, -INFINITY, power * math.log(2))
+        return logarithm
+
+
+class Around:
+    """Weights with something done to them: what a subclass does not say is as `inner` has it."""
+
+    def __init__(self, inner: Weights) -> None:
+        self.inner = inner
+
+    @property
+    def units(self) -> Units:
+        """See `loop_kernel.Weights`."""
+        return self.inner.units
+
+    @property
+    def boost(self) -> int:
+        """See `loop_kernel.Weights`."""
+        return self.inner.boost
+
+    @property
+    def bounded(self) -> bool:
+        """See `loop_kernel.Weights`."""
+        return self.inner.bounded
+
+    def start(self, form: Form) -> list[Tile]:
+        """See `loop_kernel.Weights`."""
+        return self.inner.start(form)
+
+    def top(self, scores: Tile, state: Sequence[Tile]) -> Any:
+        """See `loop_kernel.Weights`."""
+        return self.inner.top(scores, state)
+
+    def weigh(self, scores: Tile, state: Sequence[Tile], top: Any, key: Scalar) -> tuple[Tile, list[Tile]]:
+        """See `loop_kernel.Weights`."""
+        return self.inner.weigh(scores, state, top, key)
+
+    def rescale(self, total: Tile, top: Any) -> Tile:
+        """See `loop_kernel.Weights`."""
+        return self.inner.rescale(total, top)
+
+    def normalised(self, sums: Sums, factors: Sequence[Scalar]) -> Tile:
+        """See `loop_kernel.Weights`."""
+        return self.inner.normalised(sums, factors)
+
+    def logarithm(self, state: Sequence[Tile]) -> Tile:
+        """See `loop_kernel.Weights`."""
+        return self.inner.logarithm(state)
+
+
+def _without(state: Sequence[Tile]) -> tuple[Tile, Tile]:
+    """Whether a query attends to nothing, and the sum of its weights, 1 then; a sum that is NaN is one."""
+    none = state[1].equals(0.0)
+    return none, where(none, 1.0, state[1])
+
+
+def _finite(largest: Tile) -> Tile:
+    """The row's maximum, 0 where the row has nothing yet: minus infinity less itself would be NaN."""
+    return where(largest > -INFINITY, largest, 0.0)

@@ -1,0 +1,208 @@
+"""Work of attention: which queries a workgroup takes, of which head and sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Protocol
+
+from ckmlir.lang import Scalar, exit_unless, while_loop
+from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
+from ckmlir.ops.attention.loop.block_rows_kernel import BlockRows, HeadsTogether, OneHead
+from ckmlir.ops.attention.loop.loop_kernel import Form
+from ckmlir.ops.attention.loop.shares_kernel import ALL, Part, Share
+from ckmlir.ops.attention.orders import FORWARD_ORDERS, JOINED, JOINED_FALLING, Turn
+
+if TYPE_CHECKING:
+    from ckmlir.ops.attention.loop.page_table_kernel import Pages
+
+SMALLEST_ROW = 8
+"""Channels of O come in multiples of as many f32 at least."""
+
+
+class Side(Protocol):
+    """The queries, or the keys, of a sequence."""
+
+    @property
+    def length(self) -> Scalar:
+        """How many there are."""
+
+    def origin(self, row: Scalar | int, by_batch: Scalar) -> Scalar:
+        """Elements (i64) from an array's start to the sequence's first row; rows are `row` (i32) apart and batches
+        `by_batch` (i64)."""
+
+    def divided(self, divisor: int) -> Scalar:
+        """The length, with a promise of what divides it if all sequences have the same."""
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Every sequence is a batch of the arrays, and all are as long."""
+
+    length: Scalar
+    batch: Scalar
+
+    def origin(self, row: Scalar | int, by_batch: Scalar) -> Scalar:
+        """See `Side`."""
+        distance: Scalar = self.batch.to("i64") * by_batch
+        return distance
+
+    def divided(self, divisor: int) -> Scalar:
+        """See `Side`."""
+        return self.length.multiple_of(divisor)
+
+
+class Lengths(Alike):
+    """Every sequence is a batch of the arrays; memory holds how many rows of it there are."""
+
+    def divided(self, divisor: int) -> Scalar:
+        """See `Side`."""
+        return self.length
+
+
+def slot_of(side: Side, slot: Scalar, slots: Scalar) -> Side:
+    """The same rows in another batch of the arrays, of so many; none where there is no such batch."""
+    assert isinstance(side, Alike)
+    exists = slot.below(slots)
+    return replace(side, length=exists.select(side.length, 0), batch=exists.select(slot, 0))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Sequences follow each other along the arrays' rows; memory holds where each begins."""
+
+    length: Scalar
+    start: Scalar
+
+    def origin(self, row: Scalar | int, by_batch: Scalar) -> Scalar:
+        """See `Side`."""
+        distance: Scalar = self.start.to("i64") * (row if isinstance(row, int) else row.to("i64"))
+        return distance
+
+    def divided(self, divisor: int) -> Scalar:
+        """See `Side`."""
+        return self.length
+
+
+@dataclass(frozen=True)
+class Work:
+    """A block of queries.
+
+    Attributes:
+        first: its first row in the sequence.
+        rows: what these are; shared: the head of K and V; batch: the sequence's number.
+        share: of the keys that the queries attend to.
+        pages: that the keys lie in, if any.
+    """
+
+    first: Scalar
+    rows: BlockRows
+    shared: Scalar
+    batch: Scalar
+    q: Side
+    k: Side
+    share: Share = ALL
+    pages: Pages | None = None
+
+    @property
+    def head(self) -> Scalar:
+        """The head of Q and O; of several, the first."""
+        return self.rows.head
+
+    @property
+    def sq(self) -> Scalar:
+        """The sequence's queries."""
+        return self.q.length
+
+    @property
+    def sk(self) -> Scalar:
+        """The sequence's keys."""
+        return self.k.length
+
+
+def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace, form: Form) -> Work:
+    """The work of a workgroup in a grid as the specification's order has it; where workgroups share the keys of a
+    block, they follow each other. It ends here where its sequence has fewer blocks of queries."""
+    queries, keys = spec.block
+    order, share = FORWARD_ORDERS[spec.order], ALL
+    turn = order.turn()
+    if spec.split:
+        distances = {"o": given.o_part.multiple_of(SMALLEST_ROW), "lse": given.lse_part}
+        block, share = turn.place // given.splits, Part(turn.place % given.splits, given.splits, distances)
+        turn = turn._replace(place=block)
+    place, head, batch = FINDERS.get(spec.order, as_dealt)(turn, spec, given)
+    sq = given.sq if spec.pad_sq else given.sq.multiple_of(queries)
+    sk = given.sk if spec.pad_sk else given.sk.multiple_of(keys)
+    q, k = (
+        side_of(word, given, name, batch, length)
+        for word, name, length in zip(spec.sequences, "qk", (sq, sk), strict=True)
+    )
+    shared = head if spec.packed else head // given.ratio
+    rows: BlockRows = HeadsTogether(shared, given.ratio) if spec.packed else OneHead(head)
+    length = rows.count(q.length)
+    if spec.sequences[0]:
+        exit_unless(place * queries < length)
+    first = order.first(place, queries, length)
+    return Work(first, rows.placed(first, form), shared, batch, q, k, share)
+
+
+def as_dealt(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
+    """A workgroup's turn as the grid has it."""
+    return turn
+
+
+def found(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
+    """Whose block is at a place of the row of all sequences' blocks, and which of its own: the last sequence that
+    begins there or before, by bisection. Sequence n begins at as many blocks as the rows before it fill, plus n; so a
+    sequence may have a block more than it takes. The kernel ends here for places before the first one."""
+
+    def begin(sequence: Scalar) -> Scalar:
+        return first_block(sequence, spec, given)
+
+    with while_loop(lambda low, high: low + 1 < high, carry=[given.count * 0, given.count]) as search:
+        low, high = search.carried
+        middle = (low + high) // 2
+        before = begin(middle) <= turn.place
+        search.carry(before.select(middle, low), before.select(high, middle))
+    sequence, _ = search.results
+    place = turn.place - begin(sequence)
+    exit_unless(place >= 0)
+    return Turn(place, turn.head, sequence)
+
+
+def found_from_the_end(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
+    """The same, where places are counted from the end of the row."""
+    place = first_block(given.count, spec, given) - 1 - turn.place
+    exit_unless(place >= 0)
+    return found(turn._replace(place=place), spec, given)
+
+
+def first_block(sequence: Scalar, spec: FmhaFwdSpec, given: SimpleNamespace) -> Scalar:
+    """Where a sequence's blocks begin in the row of those of all; behind the last sequence, the end of the row."""
+    together = given.ratio if spec.packed else 1
+    blocks: Scalar = given.seqstart_q.scalar(sequence) * together // spec.block[0] + sequence
+    return blocks
+
+
+FINDERS: Mapping[str, Callable[[Turn, FmhaFwdSpec, SimpleNamespace], Turn]] = {
+    JOINED: found,
+    JOINED_FALLING: found_from_the_end,
+}
+"""By orders whose grid does not say it: which block of which sequence a workgroup takes."""
+
+
+def side_of(word: str, given: SimpleNamespace, name: str, batch: Scalar, length: Scalar) -> Side:
+    """Queries or keys as a word of the specification has them; `length` is the arrays'."""
+    if "start" in word:
+        starts = getattr(given, f"seqstart_{name}")
+        start = starts.scalar(batch)
+        own = getattr(given, f"seqlen_{name}").scalar(batch) if "length" in word else starts.scalar(batch + 1) - start
+        return Packed(own, start)
+    if "pages" in word:
+        count = given.kv_indptr.scalar(batch + 1) - given.kv_indptr.scalar(batch)
+        length = (count - 1) * given.page_keys + given.kv_last_page_lens.scalar(batch)
+        return Lengths((count > 0).select(length, 0), batch)
+    if "length" in word:
+        return Lengths(getattr(given, f"seqlen_{name}").scalar(batch), batch)
+    return Alike(length, batch)
