@@ -88,23 +88,49 @@ def before_the_end(place: Place, differing: Collection[int]) -> list[ir.Value] |
     loop has come to is a number of 31 bits at most, as lengths are; a negative one counts as the largest. What other
     dimensions leave comes first: it is the same for the whole loop, before which it joins what else is.
     """
-    descriptor = place.ground.descriptor
-    steps = [one for one in descriptor.predicates() if not (_holds_nothing(one, place) or _refused_by_size(one, place))]
-    left = {step: found for step in steps if (found := _left_behind(step, place)) is not None}
-    changing = [step for step, (_, coordinate) in left.items() if coordinate.part(Rate.STEP).terms]
-    along = {descriptor.tops[dim] for dim in differing}
-    if len(left) < len(steps) or len(changing) != 1 or changing[0].uppers[0] not in along:
+    left = _all_left_behind(place)
+    changing = [step for step, (_, coordinate) in left.items() if coordinate.part(Rate.STEP).terms] if left else []
+    along = {place.ground.descriptor.tops[dim] for dim in differing}
+    if left is None or len(changing) != 1 or changing[0].uppers[0] not in along:
         return None
-    whole, coordinate = left.pop(changing[0])
+    found = _left_in_loop(*left.pop(changing[0]), place)
+    return [*((end - other).emit() for end, other in left.values()), found]
+
+
+def before_the_ends(place: Place) -> tuple[list[ir.Value], list[ir.Value]] | None:
+    """The same wherever a loop moves: of what is the same for all lanes and changes in no loop, and of the rest. None
+    where that does not say it."""
+    left = _all_left_behind(place)
+    if left is None:
+        return None
+    alike, others = [], []
+    for end, coordinate in left.values():
+        if coordinate.rate <= Rate.ORIGIN:
+            alike.append((end - coordinate).emit())
+        elif coordinate.part(Rate.STEP).terms:
+            others.append(_left_in_loop(end, coordinate, place))
+        else:
+            others.append((end - coordinate).emit())
+    return alike, others
+
+
+def _all_left_behind(place: Place) -> dict[Step, tuple[Index, Index]] | None:
+    """`_left_behind` of all paddings that are compared; None where one of them is no end."""
+    predicates = place.ground.descriptor.predicates()
+    steps = [one for one in predicates if not (_holds_nothing(one, place) or _refused_by_size(one, place))]
+    left = {step: found for step in steps if (found := _left_behind(step, place)) is not None}
+    return left if len(left) == len(steps) else None
+
+
+def _left_in_loop(end: Index, coordinate: Index, place: Place) -> ir.Value:
+    """How many elements are left behind one, along a dimension that a loop moves along."""
     emit, moving = place.ground.state.emit, coordinate.part(Rate.STEP)
     # What a loop changes comes apart, so that lanes keep the rest.
-    rest = whole - coordinate + moving
+    rest = end - coordinate + moving
     changed, constant = rest.part(Rate.STEP), rest.constant
     come_to = emit.binary("minui", moving.emit(), emit.constant(LARGEST))
     found = emit.binary("addi", (rest - changed - constant).emit(), emit.binary("subi", changed.emit(), come_to))
-    if constant:
-        found = emit.binary("addi", found, emit.constant(constant))
-    return [*((end - other).emit() for end, other in left.values()), found]
+    return emit.binary("addi", found, emit.constant(constant)) if constant else found
 
 
 def _left_behind(step: Step, place: Place) -> tuple[Index, Index] | None:

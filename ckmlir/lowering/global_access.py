@@ -29,15 +29,14 @@ from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import before_the_end, existence, paddings
 from ckmlir.lowering.index import Index
+from ckmlir.lowering.merged_loads import in_vectors
 from ckmlir.lowering.parts import Rate
-from ckmlir.lowering.place import Place, differing, inside_of, place_of
+from ckmlir.lowering.place import OUT_OF_RANGE, Place, differing, inside_of, place_of
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.storage import from_storage, storage_of, to_storage
 from ckmlir.lowering.window_bits import Slid, is_moving, numbering, sign_if_missing, slid
 from ckmlir.mlir import ir
 
-OUT_OF_RANGE = -(1 << 31)
-"""A vector offset beyond every buffer: sizes are at most this many bytes, taken as unsigned."""
 LARGEST = 1 << 31
 MOST_DISTANCES = 8
 """Loads of a tile whose distances are kept in scalar registers: of 64 in each of two tiles 55 went to lanes of vector
@@ -54,6 +53,12 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.load_fragment to a buffer load."""
     distribution, inside = Distribution.parse(text_of(op, "distribution")), inside_of(state, op)
     quads, shared = state.quads(distribution), _shared_by_loads(distribution, len(registers_of(op)))
+    if not quads and _loads(distribution, len(registers_of(op))) > MOST_DISTANCES:
+        place = place_of(state, op.operands[0], inside)
+        if (found := in_vectors(place)) is not None:
+            base, lanes, scalar = found
+            resource = _resource(state, place.ground.pointer, base, place.ground.space)
+            return [load_from(op, BufferAddress(resource, lanes, scalar.emit()))]
     address = buffer_address(state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op))
     return [load_from(op, address)]
 
@@ -170,12 +175,18 @@ def _moves_together(place: Place, shared: Collection[int]) -> bool:
 
 
 @lru_cache(maxsize=4096)
+def _loads(distribution: Distribution, count: int) -> int:
+    """How many loads of so many registers a thread's part of a tile takes."""
+    return -(-int(distribution.coordinates().shape[-1]) // count)
+
+
+@lru_cache(maxsize=4096)
 def _shared_by_loads(distribution: Distribution, count: int) -> tuple[int, ...]:
     """The dimensions along which all loads of so many registers begin at the same coordinate, unless there are too many
     loads.
     """
     begins = distribution.coordinates()[:, 0, 0, ::count]
-    if begins.shape[1] > MOST_DISTANCES:
+    if _loads(distribution, count) > MOST_DISTANCES:
         return ()
     return tuple(axis for axis, along in enumerate(begins) if (along == along[0]).all())
 

@@ -18,6 +18,9 @@ from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.quads import from_seat
 from ckmlir.mlir import ir
 
+OUT_OF_RANGE = -(1 << 31)
+"""A vector offset beyond every buffer: sizes are at most this many bytes, taken as unsigned."""
+
 
 def inside_of(state: Lowering, op: ir.Operation) -> list[Index]:
     """Where a fragment begins in its tile."""
@@ -66,6 +69,12 @@ class Ground:
         """Bytes of the whole view, from the pointer."""
         size = self.descriptor.element_space(self.symbols)
         return (self.state.emit.number(size) if isinstance(size, int) else size) * self.scale
+
+    @cached_property
+    def origin(self) -> Index:
+        """Bytes from the pointer to the window's first element."""
+        first = self.descriptor.offset(self.origins, self.symbols)
+        return (self.state.emit.number(first) if isinstance(first, int) else first) * self.scale
 
     @cached_property
     def start(self) -> Index:

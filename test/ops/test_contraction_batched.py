@@ -20,6 +20,8 @@ from ckmlir.targets import get_target
 
 OPERATOR = find_operator("batched_contraction")
 GFX942 = get_target("gfx942")
+GAPS = "99999x4999x135x67x1"
+"""Strides of A and B with gaps that let no dimensions fold."""
 
 
 def moved(*lengths: int, order: str) -> tuple[int, ...]:
@@ -127,6 +129,25 @@ def test_checkers_find_nothing(chip: str) -> None:
     bench = Workbench.of(OPERATOR, spec, target)
     assert bench.compile(bench.schedule, code=False).findings == ()
     kernel = compile_kernel(OPERATOR, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+    arrays = OPERATOR.inputs(problem, target)
+    result = run_operator(OPERATOR, problem, arrays, target, open_device("sim", target, checks="all"))
+    assert all(one.ok for one in check_outputs(OPERATOR, problem, arrays, result.outputs, target))
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx90a", {"a_strides": GAPS}),
+    ("gfx942", {"a_strides": GAPS, "b_strides": GAPS}),
+    ("gfx950", {"b_strides": GAPS, "dtype": "i8"}),
+    ("gfx942", {"n": "16x8x127", "k": "272x0"}),
+])  # fmt: skip
+def test_single_elements_of_merged_rows_and_columns_spill_nothing(chip: str, keys: dict[str, Any]) -> None:
+    """A wave loads a row with 64 lanes, and each of its loads has another row, whose place is divided for."""
+    target = get_target(chip)
+    problem = OPERATOR.problem(**{"g": 1, "m": "4x33", "n": "4x33", "k": "2x65"} | keys)
+    kernel = compile_kernel(OPERATOR, OPERATOR.spec(problem, target), target)
     found = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
     arrays = OPERATOR.inputs(problem, target)

@@ -32,7 +32,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
-from ckmlir.ops.tensors.arrays import checked_strides
+from ckmlir.ops.tensors.arrays import checked_strides, packed
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
 
@@ -133,7 +133,9 @@ def _merged(single: Problem, lengths: Mapping[str, tuple[int, ...]], arrays: lis
     """The product of matrices that tensors are seen as."""
     strides: dict[str, dict[str, tuple[int, ...]]] = {}
     for array in arrays:
-        own, steps = {}, iter(array.strides if 0 not in array.shape else (1,) * len(array.shape))
+        # Of an array without elements strides say nothing: packed ones fold.
+        found = array.strides if 0 not in array.shape else packed([max(length, 1) for length in array.shape])
+        own, steps = {}, iter(found)
         for group in ("g", *SIDES.get(array.name, SIDES["c"])):
             own[group] = tuple(next(steps) for _ in lengths[group])
         strides[array.name] = own
