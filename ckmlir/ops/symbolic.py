@@ -42,11 +42,13 @@ class NotRecorded(Exception):
 class Symbol:
     """A number that has a value and records what is computed of it."""
 
-    __slots__ = ("_recorder", "name", "value")
+    __slots__ = ("_recorder", "name", "origin", "value")
     __array_ufunc__ = None  # NumPy's scalars leave operations to it
 
     def __init__(self, recorder: Recorder, name: str, value: Any) -> None:
         self._recorder, self.name, self.value = recorder, name, value
+        self.origin: tuple[Symbol, int] = (self, 0)
+        """An integer that it is further than another by a constant."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # what isinstance asks
@@ -176,7 +178,37 @@ class Recorder:
         if not all(isinstance(one, _NUMBERS) for one in operands):
             return NotImplemented
         value = function(*(one.value if type(one) is Symbol else one for one in operands))
-        return self._define("t", f"({template.format(*map(self._text, operands))})", value) if self.is_open else value
+        if not self.is_open:
+            return value
+        if type(value) is int and len(operands) == 2:
+            known = self._without_work(function, *operands)
+            if known is not None:
+                return known
+        return self._define("t", f"({template.format(*map(self._text, operands))})", value)
+
+    def _without_work(self, function: Callable[..., Any], left: Any, right: Any) -> Any:
+        """An integer that is a number again, or one and a constant; None for any other. Much of what code of sizes
+        computes is: strides are products with 1, extents 1 + (length - 1) * stride."""
+        if function is operator.sub and type(right) is int:
+            function, right = operator.add, -right
+        if type(left) is int:
+            left, right = right, left
+            if function not in (operator.add, operator.mul):
+                return None
+        if type(left) is not Symbol or type(right) is not int or type(left.value) is not int:
+            return None
+        if function in (operator.mul, operator.floordiv) and right == 1:
+            return left
+        if function is operator.mul and right == 0:
+            return 0
+        if function is not operator.add:
+            return None
+        base, distance = left.origin
+        if distance + right == 0:
+            return base
+        made = self._define("t", f"({base.name} + ({distance + right}))", left.value + right)
+        made.origin = base, distance + right
+        return made
 
     def compare(self, template: str, function: Callable[..., Any], left: Symbol, right: Any) -> Any:
         """The outcome of a comparison, which becomes a condition."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ckmlir.runtime.strided import elements
 
 After = Callable[[PlanStep], None]
 """Called when a step has been queued."""
+BoundStep = Union[FillStep, PackStep, "BoundLaunch"]
 
 
 class BoundLaunch(NamedTuple):
@@ -33,39 +34,59 @@ class BoundLaunch(NamedTuple):
     prepared: PreparedLaunch
 
 
+class _Form(NamedTuple):
+    """What a plan has in common with those of other sizes.
+
+    Attributes:
+        workspaces: their names.
+        steps: the launches of an example, with its fills and its packing.
+        sized: what makes a step's size of what `values_of` has of it.
+        only: the launch, where there is nothing else.
+    """
+
+    kernels: OperatorKernels
+    workspaces: tuple[str, ...]
+    steps: tuple[BoundStep, ...]
+    sized: tuple[Callable[..., Any], ...]
+    only: BoundLaunch | None
+
+
 class BoundPlan:
     """Prepared launches and fills, in the order in which they are queued."""
 
-    def __init__(
-        self, kernels: OperatorKernels, workspaces: dict[str, int],
-        steps: tuple[FillStep | PackStep | BoundLaunch, ...], plan: Callable[[], Plan],
-    ) -> None:  # fmt: skip
-        """`workspaces` are sizes in bytes by name; `plan` makes the plan that is bound, for who wants to see it."""
-        self.workspaces, self.steps = workspaces, steps
-        self._kernels, self._make_plan = kernels, plan
+    __slots__ = ("_form", "_make_plan", "_plan", "_sizes", "_workspaces")
+
+    def __init__(self, form: _Form, values: Any, plan: Callable[[], Plan]) -> None:
+        """`values` as `values_of` has them; `plan` makes the plan that is bound, for who wants to see it. Raises what
+        sizes of launches raise."""
+        self._form, self._make_plan = form, plan
         self._plan: Plan | None = None
-        only = steps[0] if len(steps) == 1 and not workspaces else None
-        self._only = only if type(only) is BoundLaunch else None
+        self._workspaces, numbers = values
+        self._sizes = [sized(*own) for sized, own in zip(form.sized, numbers)]
 
     @staticmethod
     def of(kernels: OperatorKernels, plan: Plan) -> BoundPlan:
         """A plan, bound. Raises what compiling, loading and preparing launches raise."""
-        steps: list[FillStep | PackStep | BoundLaunch] = []
+        steps: list[BoundStep] = []
+        sized: list[Callable[..., Any]] = []
         for step in plan.steps:
             if isinstance(step, KernelStep):
                 kernel = kernels.kernel(step)
-                steps.append(BoundLaunch(kernel, step, step.arrays, kernel.prepare(step.launch)))
+                prepared = kernel.prepare(step.launch)
+                steps.append(BoundLaunch(kernel, step, step.arrays, prepared))
+                sized.append(kernel.sizing(prepared, step.launch))
             else:
                 steps.append(step)
-        sizes = {one.name: one.nbytes for one in plan.workspaces}
-        return BoundPlan(kernels, sizes, tuple(steps), lambda: plan)
+                sized.append(_as_it_is)
+        only = steps[0] if len(steps) == 1 and not plan.workspaces else None
+        names = tuple([one.name for one in plan.workspaces])
+        form = _Form(kernels, names, tuple(steps), tuple(sized), only if isinstance(only, BoundLaunch) else None)
+        return BoundPlan(form, values_of(plan, plan), lambda: plan)
 
     def with_values(self, values: Any, plan: Callable[[], Plan]) -> BoundPlan:
         """The same with other sizes of workspaces, grids, scalars and sizes of fills, as `values_of` has them; they are
-        those of `plan`. Raises what preparing launches raises."""
-        sizes, numbers = values
-        workspaces = dict(zip(self.workspaces, sizes))
-        return BoundPlan(self._kernels, workspaces, tuple(map(_with_values, self.steps, numbers)), plan)
+        those of `plan`. Raises what sizes of launches raise."""
+        return BoundPlan(self._form, values, plan)
 
     @property
     def plan(self) -> Plan:
@@ -76,20 +97,20 @@ class BoundPlan:
 
     def queue(self, buffers: Mapping[str, Memory], stream: Stream | None, after: After | None = None) -> None:
         """Queue all steps; `buffers` holds the arrays."""
-        if self._only is not None and after is None:
-            _, _, names, launch = self._only
-            launch([buffers[name] for name in names], stream)
+        kernels, names, steps, _, only = self._form
+        if only is not None and after is None:
+            only.prepared([buffers[name] for name in only.names], stream, self._sizes[0])
             return
         with ExitStack() as borrowed:
             everything = dict(buffers)
-            for name, size in self.workspaces.items():
-                block = borrowed.enter_context(self._kernels.workspaces.borrow(size, stream))
+            for name, size in zip(names, self._workspaces):
+                block = borrowed.enter_context(kernels.workspaces.borrow(size, stream))
                 everything[name] = MemoryPart(block, 0, size)
-            for place, step in enumerate(self.steps):
-                if isinstance(step, FillStep):
-                    self._kernels.device.fill(everything[step.buffer], step.byte, step.nbytes, stream)
-                elif type(step) is BoundLaunch:
-                    step.prepared([everything[name] for name in step.names], stream)
+            for place, (step, size) in enumerate(zip(steps, self._sizes)):
+                if type(step) is BoundLaunch:
+                    step.prepared([everything[name] for name in step.names], stream, size)
+                elif isinstance(step, FillStep):
+                    kernels.device.fill(everything[step.buffer], step.byte, size, stream)
                 else:
                     pack = self.plan.steps[place]  # this step may be that of an example
                     assert isinstance(pack, PackStep)
@@ -99,7 +120,8 @@ class BoundPlan:
 
     def _pack(self, step: PackStep, buffers: Mapping[str, Memory], stream: Stream | None) -> None:
         """Copy the inputs to the host, call the function there, and copy what it packed to the device."""
-        staging, device, target = self._kernels.staging, self._kernels.device, self._kernels.target
+        kernels = self._form.kernels
+        staging, device, target = kernels.staging, kernels.device, kernels.target
         with ExitStack() as borrowed:
             packed = borrowed.enter_context(staging.borrow(step.nbytes, stream))
             inputs = [borrowed.enter_context(staging.borrow(spec.nbytes, stream)) for spec, _ in step.inputs]
@@ -131,11 +153,11 @@ def values_of(plan: Plan, example: Plan) -> tuple[Any, ...]:
     return tuple(one.nbytes for one in plan.workspaces), tuple(map(_values_of_step, plan.steps, example.steps))
 
 
-def _values_of_step(step: PlanStep, example: PlanStep) -> Any:
+def _values_of_step(step: PlanStep, example: PlanStep) -> tuple[Any, ...]:
     if isinstance(step, FillStep):
-        return step.nbytes
+        return (step.nbytes,)
     if isinstance(step, PackStep):  # who packs is asked of the operator again, when it is time to pack
-        return ()
+        return (None,)
     assert isinstance(example, KernelStep)
     launch = step.launch
     if step.spec != example.spec or launch.block != example.launch.block or step.arrays != example.arrays:
@@ -143,8 +165,6 @@ def _values_of_step(step: PlanStep, example: PlanStep) -> Any:
     return tuple(launch.grid), tuple(one.item() for one in launch.arguments if not isinstance(one, str))
 
 
-def _with_values(step: FillStep | PackStep | BoundLaunch, values: Any) -> FillStep | PackStep | BoundLaunch:
-    if type(step) is BoundLaunch:
-        kernel, own, names, prepared = step
-        return BoundLaunch(kernel, own, names, kernel.prepare_again(prepared, own.launch, *values))
-    return FillStep(step.buffer, step.byte, values) if isinstance(step, FillStep) else step
+def _as_it_is(size: Any) -> Any:
+    """The size of a step that is no launch."""
+    return size

@@ -142,13 +142,13 @@ class Module(Protocol):
 
 
 class PreparedLaunch(Protocol):
-    """A launch with everything fixed but its memory."""
+    """A launch with everything fixed but its memory, and its size if need be."""
 
-    def __call__(self, memories: Sequence[Memory], stream: Stream | None = None) -> None:
-        """Queue it. Raises as `Device.launch`."""
+    def __call__(self, memories: Sequence[Memory], stream: Stream | None = None, size: Any = None) -> None:
+        """Queue it, with another `size` where one is given, of `sized`. Raises as `Device.launch`."""
 
-    def again(self, grid: Extent, scalars: Sequence[int | float]) -> PreparedLaunch:
-        """The same with another grid, and other values of the scalars, in their order.
+    def sized(self, grid: Extent, scalars: Sequence[int | float]) -> Any:
+        """Another size: a grid, and values of the scalars, in their order.
 
         Raises DeviceError for a grid that the device refuses, OverflowError for a value that its type does not hold.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -46,13 +46,17 @@ class LoadedKernel:
         arguments = [None if isinstance(one, str) else one for one in launch.arguments]
         return self._device.prepare(self._module, self.compiled.kernel_name, launch.grid, launch.block, arguments)
 
-    def prepare_again(
-        self, prepared: PreparedLaunch, launch: Launch, grid: tuple[int, int, int], scalars: Sequence[int | float]
-    ) -> PreparedLaunch:
-        """What `launch` was prepared as, with another grid and other scalars. Raises what `prepare` raises."""
-        if launch.resident:
+    def sizing(self, prepared: PreparedLaunch, launch: Launch) -> Callable[..., Any]:
+        """What makes other sizes of the `launch` that was prepared, as `PreparedLaunch.sized`; it raises what `prepare`
+        raises."""
+        if not launch.resident:
+            return prepared.sized
+
+        def sized(grid: tuple[int, int, int], scalars: Sequence[int | float]) -> Any:
             self._check_resident(grid, launch.block)
-        return prepared.again(grid, scalars)
+            return prepared.sized(grid, scalars)
+
+        return sized
 
     def _check_resident(self, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
         units = self._device.properties.compute_units

@@ -36,7 +36,6 @@ class Recent(Generic[V]):
             place.append(make(problem))
         return place[0]
 
-
     def hash_by(self, function: Callable[[Any], int]) -> None:
         """Tell problems apart by another hash from now on; those that are remembered are forgotten."""
         with self._lock:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -371,19 +372,20 @@ class _PreparedLaunch:
     def __init__(
         self, launch: Callable[..., None], grid: Extent, block: Extent, arguments: Sequence[np.generic | None]
     ) -> None:
-        self._launch, self._grid, self._block, self._arguments = launch, grid, block, arguments
+        self._launch, self._block, self._arguments = launch, block, arguments
+        self._size = (grid, arguments)
 
-    def __call__(self, memories: Sequence[Memory], stream: Stream | None = None) -> None:
+    def __call__(self, memories: Sequence[Memory], stream: Stream | None = None, size: Any = None) -> None:
         """See `PreparedLaunch`."""
         needed = self._arguments.count(None)
         if len(memories) != needed:
             raise DeviceError(f"{needed} memories are needed, not {len(memories)}")
+        grid, arguments = size or self._size
         rest = iter(memories)
-        given = [next(rest) if one is None else one for one in self._arguments]
-        self._launch(self._grid, self._block, given, 0, stream)
+        given = [next(rest) if one is None else one for one in arguments]
+        self._launch(grid, self._block, given, 0, stream)
 
-    def again(self, grid: Extent, scalars: Sequence[int | float]) -> _PreparedLaunch:
+    def sized(self, grid: Extent, scalars: Sequence[int | float]) -> Any:
         """See `PreparedLaunch`."""
         rest = iter(scalars)
-        arguments = [None if one is None else type(one)(next(rest)) for one in self._arguments]
-        return _PreparedLaunch(self._launch, grid, self._block, arguments)
+        return grid, [None if one is None else type(one)(next(rest)) for one in self._arguments]

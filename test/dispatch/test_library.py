@@ -127,6 +127,11 @@ from ckmlir.targets import get_target
 
 launched = []
 
+class Launch(SimpleNamespace):
+    def __init__(self, *launch): self.launch = launch
+    def __call__(self, memories, stream, size): launched.append((*self.launch, memories))
+    def sized(self, grid, scalars): pass
+
 class Device:
     properties = DeviceProperties("an account", "gfx942", 304, 64, 65536, 1024)
     def load(self, code): return SimpleNamespace(code=code)
@@ -135,7 +140,7 @@ class Device:
     def free(self, memory): raise AssertionError
     def prepare(self, module, kernel, grid, block, arguments):
         assert module.code[:4] == b"\\x7fELF"
-        return lambda memories, stream: launched.append((kernel, grid, memories))
+        return Launch(kernel, grid)
 
 with Library.load({str(file)!r}).attached() as library:
     chosen = Dispatcher(library.registry(), get_target("gfx942"), strict=True).select("softmax", m=1000, n=100)

@@ -20,6 +20,7 @@ from ckmlir.ops.recorded import MOST_TREES, MOST_WAYS, Recorded
 from ckmlir.ops.request import Integer, Key, PowerOfTwo, RequestError
 from ckmlir.ops.scalars import f32, gcd, i32, index
 from ckmlir.ops.spec import Spec
+from ckmlir.ops.symbolic import Recorder
 from ckmlir.ops.tensors.keys import ShapeKey
 from ckmlir.runtime.bound_plan import values_of
 from ckmlir.targets import get_target
@@ -60,6 +61,8 @@ def known(function: Callable[[Any], Any], *problems: Toy) -> Recorded:
         lambda p: (gcd(16, p.m, p.n), math.prod((p.m, p.n)), sum((p.m, p.n)), -(-p.m // 4), (p.m - 1).bit_length()),
         lambda p: (i32(p.m), f32(p.scale), f32(1) / f32(p.n), p.scale * math.log2(math.e), p.part.size, p.sizes["k"]),
         lambda p: (index(p.m), index(p.m + p.n), index(p.part.size)),
+        lambda p: (1 * (p.m - 1) + 1, 3 + p.m - 5, 0 * p.m, p.m // 1, 1 // p.m, 1 - (p.m + 1), 7 - p.m + p.n - 7),
+        lambda p: (1 * p.scale, p.scale + 0, 0 * p.scale, p.scale // 1, -0.0 * p.m, 1.0 * p.m, p.m + True),
     ],
 )  # fmt: skip
 def test_arithmetic_holds_for_other_numbers(function: Callable[[Any], Any]) -> None:
@@ -68,6 +71,17 @@ def test_arithmetic_holds_for_other_numbers(function: Callable[[Any], Any]) -> N
     for m, n in ((8, 3), (9, 4), (2**30, 5), (1000, 11)):
         problem = Toy(m, n, scale=n / 7, part=Part(m), sizes={"k": n})
         assert repr(recorded(problem)) == repr((0, function(problem)))
+
+
+def test_sizes_that_are_a_number_again_take_no_code() -> None:
+    """Extents of rows that follow each other, say."""
+    recorder = Recorder()
+    shadow = recorder.shadow(Toy(), "problem")
+    assert shadow.m * 1 // 1 + 0 is shadow.m and 1 * (shadow.m - 1) + 1 is shadow.m
+    assert type(shadow.m * 0) is int
+    before = len(recorder.lines)
+    assert (shadow.m + 3) - 5 is shadow.m - 2
+    assert len(recorder.lines) == before + 2  # m + 3 and m - 2
 
 
 def test_other_ways_are_not_taken_for_one_that_is_known() -> None:

@@ -135,6 +135,12 @@ def test_a_prepared_launch(device: Device, memory_first: bool) -> None:
     stream.synchronize()
     for number, memory in enumerate(memories):
         assert (download(device, memory) == 3 * number + 2).all()
+    launch([memories[1]], stream, launch.sized((1, 1, 1), (7, 1)))
+    launch([memories[2]], stream)
+    stream.synchronize()
+    assert (download(device, memories[1]) == 7 * 5 + 1).all() and (download(device, memories[2]) == 3 * 8 + 2).all()
+    with pytest.raises(OverflowError):
+        launch.sized((1, 1, 1), (7, 1 << 63))
     with pytest.raises(DeviceError, match="1 memories are needed, not 2"):
         launch([memories[0], memories[1]])
     device.free(memories[0])

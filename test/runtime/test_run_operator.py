@@ -64,10 +64,11 @@ class NumpyDevice:
     def prepare(
         self, module: bytes, kernel: str, grid: Any, block: Any, arguments: Sequence[Any]
     ) -> Callable[..., None]:
-        def launch(memories: Sequence[HostMemory], stream: Any = None) -> None:
+        def launch(memories: Sequence[HostMemory], stream: Any = None, size: Any = None) -> None:
             rest = iter(memories)
             self.launch(module, kernel, grid, block, [next(rest) if one is None else one for one in arguments])
 
+        launch.sized = lambda grid, scalars: None  # type: ignore[attr-defined]  # no other size is asked for
         return launch
 
     def synchronize(self) -> None:

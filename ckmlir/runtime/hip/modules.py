@@ -11,8 +11,8 @@ import ctypes
 import functools
 import operator
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class HipKernel:
         # It does not refer to its module, which refers to it: a module that is forgotten is given back at once.
         self._code_object = code_object
         self.name = name
-        self._function = function
+        self.function = function  # what hip-python takes for a kernel
         self._arguments = explicit_arguments(code_object.kernels[name])
         size = max((argument.offset + argument.size for argument in self._arguments), default=0)
         self._structure = argument_structure(size)
@@ -79,34 +79,44 @@ class HipKernel:
             given = [example if one is None else cast("Argument", one) for one in arguments]
             self.pack(given)
             packer, pointers = _packer(self._arguments, tuple(map(type, given)))
-            known = self._forms[types] = LaunchForm(packer.pack, self._structure, pointers)
+            addresses = {place: self._arguments[place].offset for place, pointer in enumerate(pointers) if pointer}
+            known = self._forms[types] = LaunchForm(packer, self._structure, len(pointers), addresses)
         return known
-
-    @property
-    def function(self) -> Any:
-        """What hip-python takes for a kernel."""
-        return self._function
 
 
 class LaunchForm:
     """How the arguments of a launch become bytes: all but their values, which many launches have in common.
 
-    Memories come first, scalars after them; where the kernel has another order, it is restored.
-
     Attributes:
-        pack, structure: what makes the bytes of values in the kernel's order, and what holds them.
-        order: the kernel's order of memories and scalars; None where it is this one.
-        memories, no_memories: how many, and as many addresses of 0.
+        structure: what holds the bytes.
+        memories: how many there are.
+        runs: of memories that follow each other among the arguments: what packs their addresses, where, and which.
     """
 
-    def __init__(self, pack: Callable[..., bytes], structure: type[ctypes.Structure], pointers: Sequence[bool]) -> None:
-        self.pack, self.structure = pack, structure
-        places = sorted(range(len(pointers)), key=lambda place: not pointers[place])
-        given = {place: number for number, place in enumerate(places)}
-        order = [given[place] for place in range(len(pointers))]
-        self.order = None if order == sorted(order) else operator.itemgetter(*order)
-        self.memories = sum(pointers)
-        self.no_memories = (0,) * self.memories
+    def __init__(
+        self, packer: struct.Struct, structure: type[ctypes.Structure], arguments: int, addresses: Mapping[int, int]
+    ) -> None:
+        """Of how many `arguments`, and where the `addresses` of memories are in the structure, by argument."""
+        self.structure = structure
+        places = list(addresses)
+        self.memories = len(places)
+        firsts = [number for number, place in enumerate(places) if not number or place != places[number - 1] + 1]
+        self.runs = [
+            (struct.Struct(f"<{end - first}{_POINTER}").pack_into, addresses[places[first]], slice(first, end))
+            for first, end in zip(firsts, [*firsts[1:], len(places)])
+        ]
+        self._pack, self._no_memories = packer.pack, (0,) * self.memories
+        # Most kernels take memories first. Where one does not, its order of values is restored.
+        order = [*places, *(place for place in range(arguments) if place not in addresses)]
+        self._order = None if order == sorted(order) else operator.itemgetter(*map(order.index, range(arguments)))
+
+    def pack(self, scalars: Sequence[int | float]) -> bytes:
+        """The arguments without addresses of memories. Raises OverflowError for a value that its type does not hold."""
+        values = (*self._no_memories, *scalars)
+        try:
+            return self._pack(*(values if self._order is None else self._order(values)))
+        except struct.error as error:
+            raise OverflowError(str(error)) from None
 
 
 class HipLaunch:
@@ -115,56 +125,36 @@ class HipLaunch:
     Only what can change between two launches is looked at: the memories, the stream, whether the module is loaded.
     """
 
-    __slots__ = ("_fixed", "_scalars", "_shared")
+    __slots__ = ("_block", "_driver", "_form", "_kernel", "_size", "_ticket")
 
     def __init__(
         self, driver: Driver, module: HipModule, kernel: HipKernel, grid: Extent, block: Extent,
         arguments: Sequence[np.generic | None],
     ) -> None:  # fmt: skip
-        # What launches of other sizes have in common is one object: `again` is much of what taking another size costs.
-        form = kernel.form(arguments, driver.gpu.ordinal)
-        self._shared = _Shared(kernel, block, driver, module.ticket, form)
-        self._fixed: tuple[Any, ...] = (kernel.function, *grid, *block, 0)
-        self._scalars = tuple([one.item() for one in arguments if one is not None])
+        self._driver, self._ticket, self._kernel, self._block = driver, module.ticket, kernel, block
+        self._form = kernel.form(arguments, driver.gpu.ordinal)
+        self._size = self.sized(grid, [one.item() for one in arguments if one is not None])
 
-    def again(self, grid: Extent, scalars: Sequence[int | float]) -> HipLaunch:
-        """See `PreparedLaunch`."""
-        kernel, block, _, _, form = shared = self._shared
-        check_grid(kernel.name, grid, block)
-        other = object.__new__(HipLaunch)
-        other._shared, other._fixed = shared, (kernel.function, *grid, *block, 0)
-        other._scalars = scalars = tuple(scalars)
-        try:
-            values = form.no_memories + scalars
-            form.pack(*(values if form.order is None else form.order(values)))
-        except struct.error as error:
-            raise OverflowError(str(error)) from None
-        return other
+    def sized(self, grid: Extent, scalars: Sequence[int | float]) -> tuple[Extent, bytes]:
+        """See `PreparedLaunch`. It is much of what taking kernels to another problem costs."""
+        check_grid(self._kernel.name, grid, self._block)
+        return grid, self._form.pack(scalars)
 
-    def __call__(self, memories: Sequence[Memory], stream: Stream | None = None) -> None:
+    def __call__(self, memories: Sequence[Memory], stream: Stream | None = None, size: Any = None) -> None:
         """See `PreparedLaunch`."""
-        _, _, driver, ticket, form = self._shared
+        driver, form = self._driver, self._form
         driver.check_usable()
-        if ticket not in driver.resources.live:
+        if self._ticket not in driver.resources.live:
             raise DeviceError("the module was unloaded")
         if len(memories) != form.memories:
             raise DeviceError(f"{form.memories} memories are needed, not {len(memories)}")
-        values: tuple[Any, ...] = (*[memory.address for memory in memories], *self._scalars)
-        if form.order is not None:
-            values = form.order(values)
-        packed = form.structure.from_buffer_copy(form.pack(*values))
+        grid, scalars = size or self._size
+        packed = form.structure.from_buffer_copy(scalars)
+        addresses = [memory.address for memory in memories]
+        for pack, offset, which in form.runs:
+            pack(packed, offset, *addresses[which])
         handle = None if stream is None else stream_handle(driver, stream)
-        driver.launch(*self._fixed, handle, None, (packed,))
-
-
-class _Shared(NamedTuple):
-    """What a launch and those of other sizes have in common."""
-
-    kernel: HipKernel
-    block: Extent
-    driver: Driver
-    ticket: int
-    form: LaunchForm
+        driver.launch(self._kernel.function, *grid, *self._block, 0, handle, None, (packed,))
 
 
 class HipModule:
