@@ -5,6 +5,7 @@ from typing import Any
 from ckmlir.dialect.build import value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.row_checks import expect_rows
+from ckmlir.dialect.types import tile_of
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.mlir import ext, ir
 
@@ -22,6 +23,8 @@ class RescaleOp(Ck.Operation, name="rescale", traits=[ext.Pure]):
     @verified
     def verify_invariants(op: ir.OpView) -> None:
         expect_rows(op, "factors", "f32")
+        element = tile_of(op.operation.operands[0]).element
+        expect(str(element) == "f32", f"rows are f32, not {element}")
 
 
 class RescaleVectorOp(Ck.Operation, name="rescale_vector", traits=[ext.Pure]):

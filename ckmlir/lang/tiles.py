@@ -312,9 +312,9 @@ def rescale(tile: Tile, factors: Tile) -> Tile:
 
 @located
 def cut(tile: Tile, bounds: Tile, other: float, *, front: bool = False) -> Tile:
-    """Rows (f32) with a bound (i32) each, in columns of the tile: what lies at it and behind becomes `other`; with
-    `front` what lies before it. Waves of which nothing is cut branch around the selections, so that they cost next to
-    nothing where that is rare.
+    """Rows of a floating-point type with a bound (i32) each, in columns of the tile: what lies at it and behind becomes
+    `other`; with `front` what lies before it. Waves of which nothing is cut branch around the selections, so that they
+    cost next to nothing where that is rare.
 
     Raises:
         TracingError: the tile has not two dimensions, there are not as many bounds as rows, or types are others.
@@ -324,8 +324,9 @@ def cut(tile: Tile, bounds: Tile, other: float, *, front: bool = False) -> Tile:
         raise TracingError(
             f"cut takes a tile of rows and a bound for each, not {list(shape.lengths)} and {list(own.lengths)}"
         )
-    if (str(shape.element), str(own.element)) != ("f32", "i32"):
-        raise TracingError(f"cut takes f32 and bounds in i32, not {shape.element} and {own.element}: cast them")
+    if not is_float(shape.element) or str(own.element) != "i32":
+        what = f"{shape.element} and {own.element}"
+        raise TracingError(f"cut takes a floating-point type and bounds in i32, not {what}: cast them")
     return Tile(append_cut(tile.value, bounds.value, other, front=front))
 
 

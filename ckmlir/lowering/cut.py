@@ -28,11 +28,12 @@ def lower_cut(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     beyond = arith.CmpIPredicate.sgt if front else arith.CmpIPredicate.sle
     some = [arith.cmpi(beyond, limit, _column(one)) for limit, one in zip(limits, first_cut, strict=True)]
 
+    choose = _chosen if str(source.type.element_type) == "f32" else _chosen_one_by_one
     places = list(zip(columns, limits * len(columns) if shared else limits, strict=True))
 
     def chosen(piece: ir.Value, start: int) -> ir.Value:
         own = places[start : start + vectors.length_of(piece)]
-        return _chosen(piece, own, op.attributes["other"], front=front)
+        return choose(piece, own, op.attributes["other"], front=front)
 
     return [changed_where_any(op, some, source, chosen)]
 
@@ -52,6 +53,18 @@ def _chosen(
         number = assembly(number.type, [number, *masks], "", ",".join(["=v", "0", *["s"] * len(masks)]))
         for place, mask in enumerate(masks, start):
             made.append(value("arith.select", number.type, [_lanes(mask), vectors.element(source, place), number]))
+    return vectors.from_elements(made)
+
+
+def _chosen_one_by_one(
+    source: ir.Value, places: Sequence[tuple[int, ir.Value]], other: ir.Attribute, *, front: bool
+) -> ir.Value:
+    """As `_chosen`, of elements that share registers: what is chosen is packed behind each comparison."""
+    kept = arith.CmpIPredicate.sle if front else arith.CmpIPredicate.sgt
+    number, made = value("arith.constant", other.type, [], {"value": other}), list[ir.Value]()
+    for place, (column, limit) in enumerate(places):
+        inside = arith.cmpi(kept, limit, _column(column))
+        made.append(value("arith.select", number.type, [inside, vectors.element(source, place), number]))
     return vectors.from_elements(made)
 
 

@@ -8,6 +8,7 @@ from kernel_runner import CHIPS, compile_traced
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lang import Kernel, Pointer, cut, kernel, load, ptr, store, view
+from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.targets import get_target
 
 ROWS = {
@@ -18,8 +19,8 @@ ROWS = {
 LOWEST, GREATEST = -(2**31), 2**31 - 1
 
 
-def cutting(chip: str, lies: str, shape: tuple[int, int], *, front: bool) -> Kernel:
-    types = {"x": ptr("f32"), "b": ptr("i32"), "y": ptr("f32")}
+def cutting(chip: str, lies: str, shape: tuple[int, int], dtype: str = "f32", *, front: bool) -> Kernel:
+    types = {"x": ptr(dtype), "b": ptr("i32"), "y": ptr(dtype)}
 
     @kernel("cutting", target=get_target(chip), waves=2, arguments=types)
     def cutting(x: Pointer, b: Pointer, y: Pointer) -> None:
@@ -55,3 +56,19 @@ def test_rows_are_cut(chip: str, lies: str, front: bool) -> None:
         np.testing.assert_array_equal(result, np.where(kept, data, np.float32(-7)))
     if rows == 64 or columns == 32:  # of two rows a lane LLVM makes selections
         assert compiled.assembly.count("\ts_cbranch") == 1
+
+
+@pytest.mark.parametrize(
+    ("chip", "dtype"), [("gfx90a", "bf16"), ("gfx942", "fp8"), ("gfx950", "f16"), ("gfx950", "fp8")]
+)
+def test_elements_that_share_registers_are_cut(chip: str, dtype: str) -> None:
+    """With a bound that all rows share, too, as keys have it; what is kept keeps its bits."""
+    lies, shape = "d0: 2@wave 32@lane.1, d1: 4@y0 2@lane.0 4@y1", (64, 32)
+    compiled = compile_traced(cutting(chip, lies, shape, dtype, front=False))
+    element = numpy_dtype(dtype, get_target(chip))
+    bits = np.uint8 if element.itemsize == 1 else np.uint16
+    data = np.random.default_rng(1).integers(0, np.iinfo(bits).max, shape).astype(bits).view(element)
+    for bounds in (np.arange(64) % 39 - 3, *(np.full(64, one) for one in (LOWEST, 1, 31, 32, GREATEST))):
+        *_, result = compiled.run(data, bounds.astype(np.int32), np.zeros_like(data), checks="all")
+        cut_off = np.where(np.arange(32) < bounds[:, None], data.view(bits), np.full(1, -7).astype(element).view(bits))
+        np.testing.assert_array_equal(result.view(bits), cut_off)

@@ -38,4 +38,17 @@ module attributes {ck.target = "gfx950"} {
       : (vector<2xf32>, vector<2xi32>, i32) -> vector<2xf32>
     return
   }
+
+  // Elements that share registers are chosen one by one.
+  // CHECK-LABEL: llvm.func @halves
+  // CHECK: cf.cond_br %{{.*}}, ^[[OWN:.*]], ^[[JOINED:.*]](%{{.*}} : vector<2xf16>)
+  // CHECK: ^[[OWN]]:
+  // CHECK-NOT: inline_asm
+  // CHECK-COUNT-2: arith.select {{.*}} : f16
+  // CHECK: cf.br ^[[JOINED]](%{{.*}} : vector<2xf16>)
+  func.func @halves(%v: vector<2xf16>, %b: vector<1xi32>, %lane: i32) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.cut_vector"(%v, %b, %lane) {columns = array<i32: 0, 1>, other = 0.0 : f16}
+      : (vector<2xf16>, vector<1xi32>, i32) -> vector<2xf16>
+    return
+  }
 }

@@ -16,7 +16,7 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import cast, exit_unless, f32, gather, i32, kernel, load, minimum, ptr, store, view, workgroup_id
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_kernel import form_of
-from ckmlir.ops.attention.loop.loop_kernel import Form, MatrixProducts, Score, Span, attend, nothing
+from ckmlir.ops.attention.loop.loop_kernel import Form, Keys, MatrixProducts, Score, Span, attend, nothing
 from ckmlir.ops.attention.loop.masks_kernel import Below
 from ckmlir.ops.attention.loop.storage_kernel import Storage
 from ckmlir.ops.attention.loop.weights_kernel import Softmax, Units
@@ -89,7 +89,7 @@ def test_a_score_part(chip: str) -> None:
 
 
 @dataclass
-class Listed:
+class Listed(Keys):
     """Keys and values at the places that a list names; it is read ahead of them."""
 
     form: Form

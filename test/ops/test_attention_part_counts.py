@@ -9,6 +9,7 @@ import pytest
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.scheduling.machine_loop import MachineLoop, steady_loop
+from ckmlir.sim.decode import Instruction
 from ckmlir.targets import get_target
 
 PARTS: dict[str, tuple[dict[str, Any], int]] = {
@@ -20,6 +21,17 @@ PARTS: dict[str, tuple[dict[str, Any], int]] = {
 """With the most that they add on any chip."""
 MOST_OUTSTANDING = 63
 """Of loads; a wait for more of them waits for none (CDNA3 ISA, S_WAITCNT)."""
+
+
+def way(loop: MachineLoop) -> list[Instruction]:
+    """What a wave executes of a loop that branches around everything it can."""
+    places = {one.address: place for place, one in enumerate(loop.instructions)}
+    place, passed = 0, list[Instruction]()
+    while not passed or place:
+        passed.append(one := loop.instructions[place])
+        target = one.branch_target
+        place = place + 1 if target is None else places.get(target, place + 1)
+    return passed
 
 
 def steady(chip: str, name: str = "fmha_fwd", **keys: Any) -> MachineLoop:
@@ -65,6 +77,19 @@ def test_what_pages_add(chip: str, size: int, most: int) -> None:
     pages = steady(chip, "fmha_fwd_pagedkv", page_size=size)
     assert pages.mix["mfma"] == rows.mix["mfma"]
     assert len(rows.instructions) <= ROWS[chip] and len(pages.instructions) <= most
+
+
+@pytest.mark.parametrize(("chip", "size", "most"), [
+    ("gfx950", 64, 437), *(pytest.param(*one, marks=pytest.mark.full) for one in
+                           (("gfx950", 16, 482), ("gfx942", 64, 528), ("gfx942", 16, 567))),
+])  # fmt: skip
+def test_what_pages_of_vectors_add(chip: str, size: int, most: int) -> None:
+    """Waves branch around the zeros behind a sequence's last key in all steps but its last one."""
+    keys = {"page_size": size, "kv_layout": "vectorised"}
+    loop = steady(chip, "fmha_batch_prefill", seqlens_q=(4096, 4000), seqlens_k=(4096, 4000), **keys)
+    assert len(way(loop)) <= most
+    zeros = {one.address for one in loop.instructions} - {one.address for one in way(loop)}
+    assert zeros
 
 
 SCALARS: list[tuple[str, str, dict[str, Any]]] = [

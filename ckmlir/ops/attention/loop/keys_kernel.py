@@ -9,12 +9,12 @@ from ckmlir.dialect.packing import PACKED
 from ckmlir.lang import Scalar, Tile, View, load, view
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, row_multiple
 from ckmlir.ops.attention.loop.heads_kernel import rows_of_head
-from ckmlir.ops.attention.loop.loop_kernel import Form
+from ckmlir.ops.attention.loop.loop_kernel import Form, Keys
 from ckmlir.ops.attention.loop.work_kernel import Side
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(Keys):
     """K and V of a head as rows, one behind the other; V may be columns.
 
     Attributes:
@@ -25,9 +25,6 @@ class Rows:
     form: Form
     k: View
     v: View
-
-    def prepare(self, key: Scalar) -> None:
-        """See `loop_kernel.Keys`: the first row's place is all there is to know."""
 
     def load_k(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""

@@ -58,17 +58,23 @@ class Form:
         return coordinates(zeros((self.queries,), "i32", self.row_layout), 0)
 
 
-class Keys(Protocol):
+class Keys(ABC):
     """A source of K and V. `key` is the first of a block, a multiple of the block from what the span says."""
 
-    def prepare(self, key: Scalar) -> None:
+    def prepare(self, key: Scalar) -> None:  # noqa: B027
         """What has to be known before a block is loaded, such as where it lies; stage `prepare`."""
 
+    @abstractmethod
     def load_k(self, key: Scalar) -> Tile:
-        """The block's K (keys, d), as memory has it."""
+        """The block's K (keys, d), as memory has it; stage `load_k`."""
 
+    @abstractmethod
     def load_v(self, key: Scalar) -> Tile:
-        """The block's V, transposed (dv, keys); where channels share bytes (keys, dv)."""
+        """The block's V, transposed (dv, keys); where channels share bytes (keys, dv); stage `load_v`."""
+
+    def existing(self, v: Tile, key: Scalar) -> Tile:
+        """What was loaded of V, zeros where memory may have anything behind the last key; stage `v_lds`."""
+        return v
 
 
 class MatrixProducts:
@@ -236,7 +242,7 @@ def attend(
             for score in span.scores:
                 score.load(key)
         with stage("v_lds"):
-            lv = to_lds(products.storage.v(gv), "v")
+            lv = to_lds(products.storage.v(source.existing(gv, key)), "v")
         with stage("k_read"):
             rk = lk.read(form.scores.b_over(form.waves, form.keys, form.d))
         with stage("qk"):

@@ -10,7 +10,7 @@ from typing import Any
 
 from ckmlir.dialect.scalars import bits
 from ckmlir.lang import Pointer, Scalar, Tile, View, gather, load, view
-from ckmlir.ops.attention.loop.loop_kernel import Form
+from ckmlir.ops.attention.loop.loop_kernel import Form, Keys
 from ckmlir.ops.attention.loop.page_table_kernel import Pages
 
 UNSIGNED = (1 << 32) - 1
@@ -60,7 +60,7 @@ class Pool:
 
 
 @dataclass
-class PageViews:
+class PageViews(Keys):
     """Blocks of keys that lie in one page each."""
 
     form: Form
@@ -92,7 +92,7 @@ class PageViews:
 
 
 @dataclass
-class PageRows:
+class PageRows(Keys):
     """Blocks of keys that lie in several pages: rows at places of a list.
 
     Attributes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ckmlir.lang import Scalar, Tile, View, coordinates, gather, join_axes, load, view, where
+from ckmlir.lang import Scalar, Tile, View, cut, full, gather, join_axes, load, view
 from ckmlir.ops.attention.loop.page_table_kernel import Pages
 from ckmlir.ops.attention.loop.pages_kernel import PageViews, Pool
 
@@ -43,11 +43,11 @@ class VectorViews(PageViews):
         within, rows = self.lies(self.found[1], key)
         shape = (self.form.dv, self.form.keys // x, x)
         vectors = view(start, (self.v.channels, (rows + (x - 1)) // x, x), (x, self.v.channels * x, 1)).pad(*shape)
-        return self.existing(join_axes(load(vectors.window(shape, (0, within // x, 0))), 1), key)
+        return join_axes(load(vectors.window(shape, (0, within // x, 0))), 1)
 
-    def existing(self, values: Tile, key: Scalar) -> Tile:
-        """V (dv, keys), zeros behind the sequence's last key."""
-        return where(coordinates(values, 1) < self.pages.length - key, values, 0.0)
+    def existing(self, v: Tile, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`: the last vector may have fewer keys of the sequence than elements."""
+        return cut(v, full((self.form.dv,), self.pages.length - key, "i32"), 0.0)
 
 
 @dataclass
@@ -91,7 +91,7 @@ class VectorRows(VectorViews):
         count = (self.pages.pool - 1) * self._distance(self.v, x * channels) + self.pages.size // x
         groups = view(self.v.start, (channels, count, x), (x, channels * x, 1))
         places = self.groups.places(self.numbers[1], key // x, self._distance(self.v, x * channels))
-        return self.existing(self._gathered(groups, (self.form.dv, self.form.keys // x, x), places, 1), key)
+        return self._gathered(groups, (self.form.dv, self.form.keys // x, x), places, 1)
 
     def _gathered(self, whole: View, shape: tuple[int, int, int], places: Tile, axis: int) -> Tile:
         """Rows (axis 0) or vectors of keys (axis 1) at their places, vectors joined."""
