@@ -1,7 +1,8 @@
 """What lowering knows of the kernel: its target, its threads, its LDS, and how to make address arithmetic."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeVar
 
 from ckmlir.dialect.build import producer, value
@@ -12,7 +13,7 @@ from ckmlir.dialect.loop import ADVANCES
 from ckmlir.lowering.dpp import QUAD
 from ckmlir.lowering.index import Emitter, Index
 from ckmlir.lowering.parts import Rate
-from ckmlir.lowering.quads import mark_same_in_quad
+from ckmlir.lowering.quads import mark_same_in_quad, split_at_quads
 from ckmlir.mlir import ir
 from ckmlir.passes.pipeline_loops import IN_PIECES
 from ckmlir.targets import Target
@@ -105,7 +106,9 @@ class Lowering:
 
     def _weighted(self, distribution: Distribution, dimension: int, owners: tuple[str, ...]) -> Index:
         """What the digits of these owners add to a coordinate."""
-        digits = (digit for digit in distribution.digits(dimension) if digit.source in owners)
+        digits: Iterable[Digit] = (digit for digit in distribution.digits(dimension) if digit.source in owners)
+        if self.quads(distribution):
+            digits = chain.from_iterable(map(split_at_quads, digits))
         return sum((self.digit(digit) * digit.weight for digit in digits), start=self.emit.number(0))
 
     def _origin(self, distribution: Distribution) -> list[Index]:

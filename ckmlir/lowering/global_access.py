@@ -122,9 +122,7 @@ class BufferAddress(NamedTuple):
 
     def only_where(self, condition: ir.Value, state: Lowering) -> "BufferAddress":
         """The same for the lanes that fulfil a condition (i1), nothing for the others."""
-        chosen = [condition, self.vector, state.emit.constant(OUT_OF_RANGE)]
-        key = ("only where", *chosen)
-        return self._replace(vector=state.emit.once(key, lambda: value("arith.select", self.vector.type, chosen)))
+        return self._replace(vector=_or_none(state, condition, self.vector))
 
 
 def buffer_address(
@@ -153,6 +151,14 @@ def buffer_address(
     base, vector, scalar = ground.split(place.offset)
     if valid is not None and condition is None and _moves_together(place, shared):
         vector, scalar = vector.part(Rate.LANE, constant=True), scalar + vector.part(Rate.FIXED)
+    parts = vector.in_quad() if valid is not None and valid.same_in_quad else None
+    if parts is not None and (parts[2].bound or LARGEST) < LARGEST:
+        seat, own, rest = parts
+        there = existence(place.at_home(), condition, anywhere=anywhere, by_size=True)
+        assert there is not None
+        chosen = state.emit.from_seat(_or_none(state, there.value, own.emit()), seat)
+        lanes = state.emit.binary("addi", chosen, rest.emit()) if rest.terms else chosen
+        return BufferAddress(_resource(state, ground.pointer, base, ground.space), lanes, scalar.emit())
     at_hand = writes and state.in_pieces and not few and left is None and valid is None
     lanes = _at_hand(state, vector) if at_hand else vector.emit()
     address = BufferAddress(_resource(state, ground.pointer, base, ground.space), lanes, scalar.emit())
@@ -189,6 +195,12 @@ def _shared_by_loads(distribution: Distribution, count: int) -> tuple[int, ...]:
     if _loads(distribution, count) > MOST_DISTANCES:
         return ()
     return tuple(axis for axis, along in enumerate(begins) if (along == along[0]).all())
+
+
+def _or_none(state: Lowering, condition: ir.Value, vector: ir.Value) -> ir.Value:
+    """A vector offset for the lanes that fulfil a condition (i1), one beyond every buffer for the others."""
+    chosen = [condition, vector, state.emit.constant(OUT_OF_RANGE)]
+    return state.emit.once(("only where", *chosen), lambda: value("arith.select", vector.type, chosen))
 
 
 def _at_hand(state: Lowering, vector: Index) -> ir.Value:

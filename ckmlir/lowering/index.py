@@ -14,6 +14,7 @@ from math import gcd, lcm
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import value
+from ckmlir.lowering import quads
 from ckmlir.lowering.dpp import QUAD
 from ckmlir.lowering.parts import Atom, Monomial, Rate, Values, is_moving, order, rate_of, scaled
 from ckmlir.lowering.predicate import Predicate
@@ -230,6 +231,17 @@ class Index:
             own = self - seats[0] + emit.quad_lane()
         return Index(from_seat(divide(own).terms, seats[0], emit), emit) if seats else None
 
+    def at_home(self) -> Index:
+        """As the lanes have it that others take it from."""
+        return Index(at_home(self.terms), self.emitter) if seats_of(self.terms) else self
+
+    def in_quad(self) -> tuple[int, Index, Index] | None:
+        """The seat of the lane that a quad takes from, the sum there, and the rest, each lane's own; else None."""
+        (common, rest), seats = quads.in_common(self.terms), seats_of(self.terms)
+        if len(seats) != 1 or seats_of(rest):
+            return None
+        return seats[0], Index(common, self.emitter).at_home(), Index(rest, self.emitter)
+
     def _divided(self, divisor: Index) -> tuple[ir.Value, ir.Value]:
         """The quotient and the rest of a division by a run-time number: by one that never changes, and is not computed
         here, by multiplications.
@@ -334,7 +346,8 @@ class Index:
         def make() -> ir.Value:
             return arith.cmpi(code, self.emit(), other.emit())
 
-        return Predicate(self.emitter.once((predicate, self.key, other.key), make), self.emitter)
+        same = is_same_in_quad(self.terms) and is_same_in_quad(other.terms)
+        return Predicate(self.emitter.once((predicate, self.key, other.key), make), self.emitter, same_in_quad=same)
 
     def __lt__(self, other: Index | int) -> Predicate:
         return self._compare("ult", other)

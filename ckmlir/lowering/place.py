@@ -1,7 +1,9 @@
 """Where the elements of a window lie: coordinates on every level of its view, and the parts of their offset."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, replace
 from functools import cached_property, lru_cache, partial
 
 from ckmlir.dialect.build import integer_of, registers_of, text_of
@@ -138,6 +140,12 @@ class Place:
         """A coordinate by the number of its dimension."""
         found = self.values[dimension]
         return self.ground.state.emit.number(found) if isinstance(found, int) else found
+
+    def at_home(self) -> Place:
+        """The place as the lanes have it that others of their quads take parts of it from."""
+        index = [one.at_home() for one in self.index]
+        values = [one if isinstance(one, int) else one.at_home() for one in self.values]
+        return replace(self, index=index, values=values)
 
     @property
     def offset(self) -> Index:

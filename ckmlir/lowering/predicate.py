@@ -7,22 +7,28 @@ from ckmlir.mlir import ir
 
 
 class Predicate:
-    """A condition that differs between lanes, as an i1 value."""
+    """A condition that differs between lanes, as an i1 value.
 
-    __slots__ = ("emitter", "value")
+    Attributes:
+        same_in_quad: whether the lanes of a quad are known to agree on it.
+    """
 
-    def __init__(self, condition: ir.Value, emitter: Values) -> None:
+    __slots__ = ("emitter", "same_in_quad", "value")
+
+    def __init__(self, condition: ir.Value, emitter: Values, *, same_in_quad: bool = False) -> None:
         self.value = condition
         self.emitter = emitter
+        self.same_in_quad = same_in_quad
 
     @staticmethod
     def never(emitter: Values) -> Predicate:
         """What no lane fulfils."""
-        return Predicate(emitter.constant(0, 1), emitter)
+        return Predicate(emitter.constant(0, 1), emitter, same_in_quad=True)
 
     def __and__(self, other: Predicate | bool) -> Predicate:
         if isinstance(other, bool):
             return self if other else Predicate.never(self.emitter)
-        return Predicate(self.emitter.binary("andi", self.value, other.value), self.emitter)
+        both = self.emitter.binary("andi", self.value, other.value)
+        return Predicate(both, self.emitter, same_in_quad=self.same_in_quad and other.same_in_quad)
 
     __rand__ = __and__

@@ -7,10 +7,23 @@ of the instruction that uses it. So a lane divides once, not four times.
 
 from collections.abc import Iterable
 
+from ckmlir.dialect.distribution import LANE, Digit
+from ckmlir.lowering.dpp import QUAD
 from ckmlir.lowering.parts import Atom, Monomial, Rate, Values
 
 Terms = dict[Monomial, int]
 """A sum of products, by their factors."""
+
+
+def split_at_quads(digit: Digit) -> list[Digit]:
+    """A digit of the lane's number as one that the lanes of a quad have in common, and one within the quad."""
+    inside, rest = divmod(QUAD, digit.source_weight)
+    if digit.source != LANE or rest or inside <= 1 or digit.length % inside or digit.length == inside:
+        return [digit]
+    return [
+        Digit(digit.length // inside, LANE, QUAD, digit.weight * inside),
+        Digit(inside, LANE, digit.source_weight, digit.weight),
+    ]
 
 
 def seats_of(terms: Terms) -> list[int]:
@@ -45,6 +58,15 @@ def from_seat(terms: Terms, seat: int, values: Values) -> Terms:
         _product(values.seated(atom, seat) if _differs(atom) else atom for atom in monomial): factor
         for monomial, factor in terms.items()
     }
+
+
+def in_common(terms: Terms) -> tuple[Terms, Terms]:
+    """What the lanes of a quad have in common, some of it from one of them, and the rest."""
+    common: Terms = {}
+    rest: Terms = {}
+    for monomial, factor in terms.items():
+        (rest if not monomial or any(map(_differs, monomial)) else common)[monomial] = factor
+    return common, rest
 
 
 def taken_from(terms: Terms, seat: int) -> tuple[Terms, Terms]:

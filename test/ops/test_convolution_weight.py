@@ -96,18 +96,23 @@ def test_sizes_at_the_ends(keys: dict[str, Any]) -> None:
 def test_many_positions_are_shared() -> None:
     """Few results of long sums: by default in as many parts as keep compute units busy."""
     spec = OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64), GFX942)
-    assert (spec.sink, spec.windows) == ("partial", "weight:2:padded:1")
+    assert (spec.sink, spec.windows) == ("partial", "weight:2:padded:64")
     assert OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64, split_k=1), GFX942).sink == "store"
 
 
 @pytest.mark.parametrize(
-    ("chip", "most"),
-    [("gfx942", 71), *(pytest.param(*one, marks=pytest.mark.full) for one in (("gfx90a", 71), ("gfx950", 78)))],
+    ("chip", "channels", "most"),
+    [
+        ("gfx942", 64, 54), ("gfx942", 16, 71),
+        *(pytest.param(*one, marks=pytest.mark.full) for one in (("gfx90a", 64, 54), ("gfx950", 64, 44))),
+    ],
 )
-def test_lanes_share_what_they_divide(chip: str, most: int) -> None:
-    """For 32 matrix instructions so many of the vector unit, with those that transpose in registers."""
+def test_lanes_share_what_they_divide(chip: str, channels: int, most: int) -> None:
+    """For 32 matrix instructions so many of the vector unit, with those that transpose in registers: lanes of a quad
+    share comparisons too where 32 channels put them at one place of the window.
+    """
     target = get_target(chip)
-    spec = OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=256), target)
+    spec = OPERATOR.spec(OPERATOR.problem(n=32, c=channels, k=256), target)
     kernel = compile_kernel(OPERATOR, spec, target)
     mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
     assert 32 * mix["valu"] <= most * mix["mfma"]

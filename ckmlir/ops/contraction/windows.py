@@ -31,7 +31,7 @@ class WindowsSpec:
         padded: whether windows reach beyond the images.
         few: whether they do, and have no more places than `View.embed` calls few.
         channels: what divides those of a group, 128 at most. Where the loop's steps do too, a step is in one place of
-            the window, and what a step has in common costs no vector arithmetic.
+            the window, and what a step has in common costs no vector arithmetic. Of columns it says which lanes are.
     """
 
     part: str
@@ -104,7 +104,7 @@ class Windows:
     @property
     def described(self) -> WindowsSpec:
         """What a kernel has to know."""
-        known = known_channels(self.channels) if self.part == "forward" else 1
+        known = known_channels(self.channels)
         few = self.part == "forward" and known > 1 and self.sliding.has_few_places
         return WindowsSpec(self.part, self.sliding.rank, self.sliding.padded, known, few and self.sliding.padded)
 
