@@ -11,7 +11,7 @@ from ckmlir.mlir import ir, make_context
 
 OPERATION_MODULES = (
     "types", "views", "digits", "memory", "compute", "regions", "loop", "control", "promise", "synchronization",
-    "fragment", "fragment_lds", "fragment_compute", "lds_indexed", "packed", "dequantize", "rescale", "cut",
+    "fragment", "fragment_lds", "fragment_compute", "lds_indexed", "packed", "repack", "dequantize", "rescale", "cut",
 )  # fmt: skip
 
 _thread = threading.local()

@@ -2,11 +2,13 @@
 
 Memory, LDS and registers hold such elements as bytes (i8). The lowest bits of the first byte are the first element:
 two elements of fp4 (e2m1), i4 or u4 in a byte, four of fp6 (e2m3) or bf6 (e3m2) in three (CDNA4 ISA, "Data formats"; CK
-Tile's pk_int4 of quantised products). Elements follow each other along the last dimension of a tile.
+Tile's pk_int4 of quantised products). Elements follow each other along the last dimension of a tile; `repacked` has
+tiles whose elements share bytes along another.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 
@@ -108,6 +110,43 @@ def bytes_over(elements: Distribution, packing: Packing) -> Distribution:
         ValueError: a lane does not hold, in consecutive registers, all elements that share bytes.
     """
     return _resized(elements, packing.elements, packing.bytes, "elements")
+
+
+def repacked(tile: Distribution, packing: Packing, before: int, after: int) -> Distribution:
+    """How the bytes lie of a tile whose elements share bytes along one dimension, when they share them along another:
+    every element stays in its thread.
+
+    Raises:
+        ValueError: a lane does not hold, in consecutive registers, all bytes that elements share, or along the other
+            dimension all elements that will.
+    """
+    elements = elements_along(tile, packing, before)
+    last = elements.dims[after][-1] if elements.dims[after] else None
+    if last is None or last.owner != REGISTER or last.length % packing.elements:
+        raise ValueError(f"'{tile}' does not give lanes groups of {packing.elements} along d{after}")
+    others = [place for place in range(len(elements.register_lengths)) if place != last.rank]
+    return _last(after, lambda one: bytes_over(one, packing), elements.with_register_order([*others, last.rank]))
+
+
+def elements_along(tile: Distribution, packing: Packing, dim: int) -> Distribution:
+    """How the elements lie of a tile of bytes that they share along a dimension.
+
+    Raises:
+        ValueError: as `elements_over`.
+    """
+    return _last(dim, lambda one: elements_over(one, packing), tile)
+
+
+def with_last(dim: int, rank: int) -> tuple[int, ...]:
+    """The order of dimensions that has one as the last, the others as they were."""
+    return (*(one for one in range(rank) if one != dim), dim)
+
+
+def _last(dim: int, change: Callable[[Distribution], Distribution], tile: Distribution) -> Distribution:
+    """A change of the last dimension, made to another."""
+    order = with_last(dim, tile.rank)
+    changed = change(tile.permute(order))
+    return changed.permute([order.index(one) for one in range(tile.rank)])
 
 
 def _resized(tile: Distribution, have: int, want: int, what: str) -> Distribution:

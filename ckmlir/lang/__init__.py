@@ -8,7 +8,7 @@ from ckmlir.lang.folds import reduce, reduce_max, reduce_min, reduce_sum, scan, 
 from ckmlir.lang.kernel import Kernel, f32, f64, i32, i64, kernel, ptr, workgroup_id
 from ckmlir.lang.loops import loop, while_loop
 from ckmlir.lang.machine import multiply_high, reciprocal
-from ckmlir.lang.packed import dequantize, pack, unpack
+from ckmlir.lang.packed import dequantize, pack, repack, unpack
 from ckmlir.lang.shapes import join_axes, permute_axes, stretch
 from ckmlir.lang.synchronization import signal, together, wait_until
 from ckmlir.lang.tiles import (
@@ -70,7 +70,7 @@ __all__ = [
     "i32", "i64", "insert_tile", "inside", "join_axes", "kernel", "load", "log2", "loop", "maximum", "minimum",
     "mma", "multiply_high", "offsets", "pack",
     "permute_axes", "ptr", "reciprocal", "redistribute", "reduce", "reduce_max",
-    "reduce_min", "reduce_sum", "rescale",
+    "reduce_min", "reduce_sum", "repack", "rescale",
     "round_even", "rsqrt", "scan", "scan_max", "scan_sum", "scatter",
     "scatter_add", "scatter_max", "signal", "slice_tile", "splat_like", "sqrt",
     "stage", "store", "stretch", "to_lds", "together", "truncate", "uniform", "unpack",

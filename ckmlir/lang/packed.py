@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ckmlir.dialect import dequantize as dequantized
 from ckmlir.dialect import packed
-from ckmlir.dialect.packing import PACKED
+from ckmlir.dialect import repack as turned
+from ckmlir.dialect.packing import PACKED, with_last
 from ckmlir.lang.arithmetic import dtype
+from ckmlir.lang.shapes import permute_axes
 from ckmlir.lang.trace import TracingError, located
 from ckmlir.lang.values import Tile
 
@@ -14,9 +18,10 @@ WIDE = ("f32", "f16", "fp8")
 
 
 @located
-def unpack(tile: Tile, name: str, element: str = "f32") -> Tile:
+def unpack(tile: Tile, name: str, element: str = "f32", *, axis: int = -1) -> Tile:
     """The packed elements (fp4, fp6, bf6, i4, u4) in a tile of bytes as f32, f16 or fp8, of i4 also as i8 or bf8, of u4
-    as i8, exactly; they follow each other along the last dimension, two of four bits a byte, four of six bits in three.
+    as i8, exactly; they follow each other along a dimension, by default the last, two of four bits a byte, four of six
+    bits in three.
 
     Raises:
         TracingError: no such format, a type that its elements do not become, or a tile that does not hold whole ones.
@@ -26,15 +31,17 @@ def unpack(tile: Tile, name: str, element: str = "f32") -> Tile:
     if element not in able:
         raise TracingError(f"unpack: elements become {', '.join(able[:-1])} or {able[-1]}, not {element}")
     try:
-        return Tile(packed.unpack(tile.value, name, dtype(element)))
+        return _along(axis, lambda one: Tile(packed.unpack(one.value, name, dtype(element))), tile)
     except ValueError as problem:
         raise TracingError(f"unpack: {problem}") from None
 
 
 @located
-def dequantize(tile: Tile, name: str, element: str, *, zeros: Tile | None = None, scales: Tile | None = None) -> Tile:
+def dequantize(
+    tile: Tile, name: str, element: str, *, zeros: Tile | None = None, scales: Tile | None = None, axis: int = -1
+) -> Tile:
     """The packed integers (i4, u4) in a tile of bytes less their zero points, times their scales: tiles with as many
-    elements, of which one may be missing.
+    elements, of which one may be missing. They share bytes along a dimension, by default the last.
 
     With scales, in f32 and rounded once to f16, bf16 or f32; zero points have the scales' type, f16, bf16 or f32. In
     bf16 nothing is promised of what is beyond 2^100, and what is below 2^-126 may become 0. Without scales, i8 or fp8;
@@ -44,13 +51,36 @@ def dequantize(tile: Tile, name: str, element: str, *, zeros: Tile | None = None
         TracingError: no such format, neither zero points nor scales, or types or lengths that do not fit.
     """
     _check("dequantize", tile, name, "i8")
-    beside = [None if one is None else one.value for one in (zeros, scales)]
-    found = dequantized.dequantize(tile.value, name, dtype(element), *beside)
-    try:
+
+    def dequantized_last(one: Tile) -> Tile:
+        order = _with_last(axis, tile)
+        beside = [None if other is None else _permuted(other, order).value for other in (zeros, scales)]
+        found = dequantized.dequantize(one.value, name, dtype(element), *beside)
         dequantized.check(found.owner)
+        return Tile(found)
+
+    try:
+        return _along(axis, dequantized_last, tile)
     except ValueError as problem:
         raise TracingError(f"dequantize: {problem}") from None
-    return Tile(found)
+
+
+@located
+def repack(tile: Tile, name: str, before: int, after: int) -> Tile:
+    """The packed elements (fp4, fp6, bf6, i4, u4) in a tile of bytes, which they share along dimension `before`, as
+    bytes that they share along dimension `after`: of 16 x 8 bytes of fp4 along the first dimension, 32 x 4.
+
+    Raises:
+        TracingError: no such format or dimensions, or a tile that does not hold whole blocks.
+    """
+    _check("repack", tile, name, "i8")
+    rank = len(tile.lengths)
+    if before == after or not all(0 <= one < rank for one in (before, after)):
+        raise TracingError(f"repack takes two of the tile's {rank} dimensions, not {before} and {after}")
+    try:
+        return Tile(turned.repack(tile.value, name, before, after))
+    except ValueError as problem:
+        raise TracingError(f"repack: {problem}") from None
 
 
 @located
@@ -67,6 +97,23 @@ def pack(tile: Tile, name: str) -> Tile:
         return Tile(packed.pack(tile.value, name))
     except ValueError as problem:
         raise TracingError(f"pack: {problem}") from None
+
+
+def _along(axis: int, change: Callable[[Tile], Tile], tile: Tile) -> Tile:
+    """A change of the last dimension, made to another: dimensions change their names, and nothing moves."""
+    order = _with_last(axis, tile)
+    return _permuted(change(_permuted(tile, order)), tuple(order.index(one) for one in range(len(order))))
+
+
+def _with_last(axis: int, tile: Tile) -> tuple[int, ...]:
+    rank = len(tile.lengths)
+    if not -rank <= axis < rank:
+        raise ValueError(f"there is no dimension {axis} in a tile of {rank}")
+    return with_last(axis % rank, rank)
+
+
+def _permuted(tile: Tile, order: tuple[int, ...]) -> Tile:
+    return tile if order == tuple(range(len(order))) else permute_axes(tile, *order)
 
 
 def _check(what: str, tile: Tile, name: str, wanted: str) -> None:

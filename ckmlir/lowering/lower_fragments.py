@@ -24,6 +24,7 @@ from ckmlir.lowering import (
     lds_indexed,
     multiply_add,
     packed,
+    repack,
     rescale,
     short_vectors,
 )
@@ -70,6 +71,7 @@ LOWERINGS: dict[str, Lower] = {
     "ck.unpack_fragment": packed.lower_unpack,
     "ck.dequantize_fragment": dequantize.lower_dequantize,
     "ck.pack_fragment": packed.lower_pack,
+    "ck.repack_fragment": repack.lower_repack,
     "ck.thread_coordinate": instructions.lower_thread_coordinate,
     "ck.workgroup_id": instructions.lower_workgroup_id,
     "ck.barrier": instructions.lower_barrier,

@@ -65,13 +65,13 @@ def lower_pack(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     packing, source = PACKED[name], op.operands[0]
     bytes_ = int(op.results[0].type.shape[0])
     if packing.is_integer:
-        words = _joined(packing, _integer_codes(packing, source))
+        words = joined(packing, _integer_codes(packing, source))
     elif state.target.has(SCALED) and packing.bits == 4:
         words = _packed_pairs(source)
     elif state.target.has(SCALED) and vectors.length_of(source) == BLOCK:
         words = _packed_block(name, source)
     else:
-        words = _joined(packing, _encoded(packing, source))
+        words = joined(packing, _encoded(packing, source))
     octets = bitcast(vectors.from_elements(words), vectors.vector_type(4 * len(words), ir.IntegerType.get_signless(8)))
     return [vectors.part(octets, 0, bytes_)]
 
@@ -126,7 +126,7 @@ def _decoded(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Valu
     low = MANTISSA - packing.mantissa
     found = []
     for number in range(count):
-        code = _field(words, packing.bits * number, packing.bits)
+        code = field(words, packing.bits * number, packing.bits)
         sign = arith.andi(_shifted(code, WORD - packing.bits), _constant(SIGN))
         small = arith.andi(_shifted(code, low), _constant(magnitude << low))
         found.append(arith.ori(sign, small))
@@ -175,7 +175,7 @@ def _encoded(packing: Packing, source: ir.Value) -> list[ir.Value]:
     return [vectors.element(codes, place) for place in range(length)]
 
 
-def _joined(packing: Packing, codes: Sequence[ir.Value]) -> list[ir.Value]:
+def joined(packing: Packing, codes: Sequence[ir.Value]) -> list[ir.Value]:
     """Codes behind each other in words."""
     words: dict[int, ir.Value] = {}
     for number, code in enumerate(codes):
@@ -187,7 +187,7 @@ def _joined(packing: Packing, codes: Sequence[ir.Value]) -> list[ir.Value]:
     return [words[place] for place in sorted(words)]
 
 
-def _field(words: Sequence[ir.Value], start: int, length: int) -> ir.Value:
+def field(words: Sequence[ir.Value], start: int, length: int) -> ir.Value:
     """The bits from `start` on, moved to the lowest places; what lies above them is anything."""
     word, place = divmod(start, WORD)
     found = _shifted(words[word], -place)

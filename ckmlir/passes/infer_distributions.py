@@ -6,6 +6,7 @@ only loaded to be put into LDS or stored again: it gets the distribution whose m
 stretched from another, and meets none, repeats in registers.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -15,8 +16,9 @@ from ckmlir.dialect.control import STRUCTURED, same_values
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.packed import packing_of
-from ckmlir.dialect.packing import bytes_over, elements_over
+from ckmlir.dialect.packing import bytes_over, elements_over, repacked
 from ckmlir.dialect.regions import sources_of
+from ckmlir.dialect.repack import dimensions_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import TileType, WindowType, describe, is_tile, tile_of
 from ckmlir.mlir import ir
@@ -33,6 +35,8 @@ MOST_REGISTERS = 4096
 BY_ROWS = ("ck.rescale", "ck.cut")
 """What takes a tile's rows and an element for each."""
 COPY = "ck.copy_to_lds"
+IN_THREADS = ("ck.permute_axes", "ck.unpack", "ck.dequantize", "ck.repack", "ck.cast", "ck.map")
+"""What stands between packed elements as memory has them and what LDS takes of them."""
 INDEXED = {
     "ck.gather": 1, "ck.scatter": 2, "ck.atomic_scatter": 2, "ck.lds_gather": 1, "ck.lds_update": 2, COPY: 1,
 }  # fmt: skip
@@ -201,6 +205,8 @@ class _Inference:
             return self._derive_permuted(op)
         elif op.name in ("ck.unpack", "ck.dequantize", "ck.pack"):
             return self._derive_packed(op)
+        elif op.name == "ck.repack":
+            return self._derive_repacked(op)
         elif op.name == "ck.slice":
             return self._derive_part(op, op.operands[0], op.results[0])
         elif op.name == "ck.insert":
@@ -239,6 +245,18 @@ class _Inference:
                 return self._set(result, forth(source.distribution, packing), op)
             if source.distribution is None and result.distribution is not None:
                 return self._set(source, back(result.distribution, packing), op)
+        except ValueError as problem:
+            fail(op, str(problem))
+        return False
+
+    def _derive_repacked(self, op: ir.Operation) -> bool:
+        """Either side from the other: elements stay in their threads."""
+        source, result, dims = self.group_of[op.operands[0]], self.group_of[op.results[0]], dimensions_of(op)
+        try:
+            if source.distribution is not None and result.distribution is None:
+                return self._set(result, repacked(source.distribution, packing_of(op), *dims), op)
+            if source.distribution is None and result.distribution is not None:
+                return self._set(source, repacked(result.distribution, packing_of(op), *dims[::-1]), op)
         except ValueError as problem:
             fail(op, str(problem))
         return False
@@ -311,28 +329,52 @@ class _Inference:
 
 
 def _wanted_by_readers(members: list[ir.Value], widest: int, transposing: int | None) -> tuple[int, int] | None:
-    """(dimension, vector length) that the LDS readers of a tile read along, if it goes to LDS.
+    """(dimension, vector length) that the LDS readers of a tile read along, if it goes to LDS, by way of what changes
+    elements within their threads.
 
     Those do not count that can transpose while they read a tensor whose contiguous dimension is `transposing`.
     """
-    best: tuple[int, int] | None = None
-    for member in members:
-        for use in member.uses:
-            if use.owner.operation.name != "ck.to_lds":
+    wishes = [wish for member in members for use in member.uses for wish in _wishes(use, widest, transposing)]
+    return max(wishes, key=lambda wish: wish[1], default=None)
+
+
+def _wishes(use: Any, widest: int, transposing: int | None) -> Iterator[tuple[int, int]]:
+    """What readers of a tile want that is used so."""
+    op = use.owner.operation
+    if op.name == "ck.to_lds":
+        for read in op.results[0].uses:
+            tile = tile_of(read.owner.operation.results[0]) if read.owner.operation.name == "ck.from_lds" else None
+            if tile is None or tile.distribution is None:
                 continue
-            for read in use.owner.operation.results[0].uses:
-                if read.owner.operation.name != "ck.from_lds":
-                    continue
-                tile = tile_of(read.owner.operation.results[0])
-                if tile.distribution is None:
-                    continue
-                if transposing is not None and transposed_reading(tile.distribution, transposing) is not None:
-                    continue
-                for dim in range(len(tile.lengths)):
-                    run = run_length(tile.distribution, dim, widest)
-                    if best is None or run > best[1]:
-                        best = (dim, run)
-    return best
+            if transposing is not None and transposed_reading(tile.distribution, transposing) is not None:
+                continue
+            for dim in range(len(tile.lengths)):
+                yield dim, run_length(tile.distribution, dim, widest)
+    elif op.name == "ck.element":  # of a map, which is around it
+        for further in op.parent.results[0].uses:
+            yield from _wishes(further, widest, transposing)
+    elif op.name in IN_THREADS and use.operand_number == 0:
+        for further in op.results[0].uses:
+            for dim, length in _wishes(further, widest, transposing):
+                yield _before(op, dim, length)
+
+
+def _before(op: ir.Operation, dim: int, length: int) -> tuple[int, int]:
+    """The same of what an operation of `IN_THREADS` is made of: elements that become so many along a dimension."""
+    if op.name in ("ck.cast", "ck.map"):
+        return dim, length
+    if op.name == "ck.permute_axes":
+        return registers_of(op, "order")[dim], length
+    packing, last = packing_of(op), len(tile_of(op.results[0]).lengths) - 1
+    before, after = dimensions_of(op) if op.name == "ck.repack" else (last, None)
+    if dim == before:
+        return dim, _whole_groups(length, packing.elements) * packing.bytes
+    return dim, _whole_groups(length, packing.bytes) * packing.elements if dim == after else length
+
+
+def _whole_groups(length: int, group: int) -> int:
+    """A power of two, of which tiles are multiples."""
+    return 1 << max(length // group, 1).bit_length() - 1
 
 
 def _tiles_of(op: ir.Operation) -> list[ir.Value]:

@@ -48,6 +48,7 @@ SPLITTERS: dict[str, Splitter] = {
     "ck.unpack": split_packed.split_unpack,
     "ck.dequantize": split_packed.split_dequantize,
     "ck.pack": split_packed.split_pack,
+    "ck.repack": split_packed.split_repack,
     "ck.splat": split_compute.split_splat,
     "ck.coordinates": split_compute.split_coordinates,
     "ck.broadcast": split_compute.split_broadcast,

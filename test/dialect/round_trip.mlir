@@ -217,6 +217,15 @@ func.func @lds_by_index(%table: !table, %updates: !updates, %ids: !ids, %row: i3
   return
 }
 
+// CHECK-LABEL: func.func @repacked
+func.func @repacked(%bytes: !ck.tile<[3, 256], i8, "d0: 3@y1, d1: 64@lane 4@y0">, %vector: vector<24xi8>) {
+  // CHECK: "ck.repack"(%{{.*}}) {after = 1 : i64, before = 0 : i64, format = "fp6"} : (!ck.tile<[3, 256], i8, "d0: 3@y1, d1: 64@lane 4@y0">) -> !ck.tile<[4, 192], i8, "d0: 4@y0, d1: 64@lane 3@y1">
+  %turned = "ck.repack"(%bytes) {format = "fp6", before = 0, after = 1} : (!ck.tile<[3, 256], i8, "d0: 3@y1, d1: 64@lane 4@y0">) -> !ck.tile<[4, 192], i8, "d0: 4@y0, d1: 64@lane 3@y1">
+  // CHECK: "ck.repack_fragment"(%{{.*}}) {format = "fp6"} : (vector<24xi8>) -> vector<24xi8>
+  %four = "ck.repack_fragment"(%vector) {format = "fp6"} : (vector<24xi8>) -> vector<24xi8>
+  return
+}
+
 // CHECK-LABEL: func.func @packed
 func.func @packed(%bytes: !ck.tile<[64, 3], i8, "d0: 64@lane, d1: 3@y0">, %vector: vector<3xi8>) {
   // CHECK: "ck.unpack"(%{{.*}}) {format = "fp6"} : (!ck.tile<[64, 3], i8, "d0: 64@lane, d1: 3@y0">) -> !ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">

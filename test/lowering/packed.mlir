@@ -88,4 +88,19 @@ module attributes {ck.target = "CHIP"} {
     %2 = "ck.unpack_fragment"(%y) {format = "fp6"} : (vector<12xi8>) -> vector<16xf32>
     return
   }
+
+  // What turns blocks of 4 bits within a thread is masks and shifts of whole words; of 6 bits elements are cut out.
+  // CHECK-LABEL: llvm.func @turned
+  // CHECK: arith.andi %{{.*}} : i32
+  // CHECK: arith.shli
+  // CHECK: arith.andi %{{.*}} : i32
+  // CHECK: arith.shrui
+  // CHECK: arith.andi %{{.*}} : i32
+  // CHECK: arith.andi %{{.*}} : i32
+  // CHECK-NOT: arith.andi
+  // CHECK: llvm.return
+  func.func @turned(%x: vector<8xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.repack_fragment"(%x) {format = "u4"} : (vector<8xi8>) -> vector<8xi8>
+    return
+  }
 }

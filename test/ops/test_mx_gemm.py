@@ -222,9 +222,11 @@ def test_not_a_number_in_the_last_tile_leaves_the_row_open() -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"dtype": "fp4", "k": 33}, "k=33: rows of A are whole bytes, which 2 elements of fp4 share"),
-        ({"b_dtype": "fp6", "k": 64, "ldb": 70}, "ldb=70: rows of B are whole bytes, which 4 elements of fp6 share"),
-        ({"dtype": "fp4", "layout": "CCR"}, "elements of fp4 share bytes along k, along which A has to be contiguous"),
+        ({"dtype": "fp4", "k": 33}, "k=33: rows of array a are whole bytes, which 2 elements of fp4 share"),
+        ({"b_dtype": "fp6", "k": 64, "ldb": 70}, "ldb=70: rows of array b are whole bytes, which 4 elements of fp6"),
+        ({"dtype": "fp4", "layout": "CCR", "m": 33}, "m=33: rows of array a are whole bytes, which 2 elements of fp4"),
+        ({"dtype": "fp6", "layout": "RRR", "n": 130}, "n=130: rows of array b are whole bytes, which 4 elements of"),
+        ({"dtype": "bf6", "layout": "CRR", "lda": 514}, "lda=514: rows of array a are whole bytes, which 4 elements"),
         ({"dtype": "fp4", "b_dtype": "fp6", "shuffled": 16}, "a lane's 16 bytes in fragment order hold some of B's"),
     ],
 )

@@ -103,10 +103,13 @@ def fragment_order(spec: ContractionSpec) -> Iterator[Reason]:
         why = "two products take plain matrices through LDS"
         yield Reason("schedule", spec.schedule, why, "expected another schedule")
     packed = [one for one in spec.held if one.packing is not None]
-    if packed and (spec.layout[:2] != "RC" or spec.sources or spec.merged or spec.windows):
-        why = f"elements of {packed[0].name} share bytes along k"
-        yield Reason("layout", spec.layout, why, "expected RCR and plain matrices")
+    if packed and (spec.sources or spec.merged or spec.windows):
+        yield Reason("layout", spec.layout, f"elements of {packed[0].name} share bytes", "expected plain matrices")
         return
+    for place, letter in enumerate("" if spec.taken else "ab"):
+        if spec.packed_across(place) and parse_schedule(spec.schedule_text).path_of(letter) != "through":
+            why = f"elements of {letter.upper()} share bytes across k and are turned in registers, which this one skips"
+            yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
     if spec.taken:
         paths = [parse_schedule(spec.schedule_text).path_of(tensor) for tensor in "ab"]
         if paths[0] != "through" or paths[1] == "direct":

@@ -187,6 +187,10 @@ class ContractionSpec(Spec):
         """What A, and the matrices B, hold."""
         return stored_kinds(self.dtype, self.b_dtype)
 
+    def packed_across(self, place: int) -> bool:
+        """Whether A (0), or a matrix B (1), is of elements that share bytes across K."""
+        return self.held[place].packing is not None and self.layout[place] != "RC"[place]
+
     @property
     def in_memory(self) -> tuple[Dtype, Dtype]:
         """What memory holds of A, and of the matrices B: of what is made of integers of 4 bits, these."""

@@ -207,30 +207,24 @@ def check_sizes(problem: Problem) -> Problem:
 
 
 def check_packed(values: Mapping[str, Any], types: tuple[str, str], *, zeros: bool = False) -> None:
-    """Raise RequestError where packed elements do not fill the bytes of rows along K, or A's type lacks integers of B.
-    """
+    """Raise RequestError where packed elements do not fill the bytes of rows, or A's type lacks integers of B."""
     _check_held(types, zeros)
-    for operand, dtype, letter in zip("ab", types, "RC", strict=True):
+    for operand, dtype, along_k, rows in zip("ab", types, "RC", "mn", strict=True):
         packing = find_dtype(dtype).packing
         if packing is None:
             continue
-        layout, matrix = values["layout"], operand.upper()
-        if layout["ab".index(operand)] != letter:
-            raise RequestError(
-                f"layout={layout}: elements of {dtype} share bytes along k, along which {matrix} has to be contiguous; "
-                "expected RCR"
-            )
+        matrix, across = operand.upper(), values["layout"]["ab".index(operand)] != along_k
         shuffled = operand == "b" and (values.get("shuffled") or values["schedule"] == PRESHUFFLE)
         if shuffled and packing.bytes > 1:
             raise RequestError(
                 f"shuffled: a lane's 16 bytes in fragment order hold some of {matrix}'s elements of {dtype} in part; "
                 "expected elements of 8 or 4 bits, or shuffled=0"
             )
-        for key in ("k", f"ld{operand}"):
+        for key in (rows if across else "k", f"ld{operand}"):
             if (values[key] or 0) % packing.elements:
                 raise RequestError(
-                    f"{key}={values[key]}: rows of {matrix} are whole bytes, which {packing.elements} elements of "
-                    f"{dtype} share; expected a multiple of {packing.elements}"
+                    f"{key}={values[key]}: rows of array {operand} are whole bytes, which {packing.elements} elements "
+                    f"of {dtype} share; expected a multiple of {packing.elements}"
                 )
 
 

@@ -68,13 +68,13 @@ class ZeroPoints:
         seen = self.numbers.matrix().pad(self.rows, self._groups)
         return load(seen.window((self.rows, self._groups), (self.row, k // group)))
 
-    def less(self, octets: Tile, name: str, element: str, loaded: Tile) -> Tile:
-        """The integers in bytes less their zero points, as elements of another type."""
+    def less(self, octets: Tile, name: str, element: str, loaded: Tile, axis: int) -> Tile:
+        """The integers in bytes, which they share along an axis, less their zero points, as another type."""
         if self._groups == 1:
             zeros = stretch(loaded, 1, self.depth)
         else:
             zeros = join_axes(stretch(loaded, 2, self.numbers.spec.group), 1)
-        return dequantize(octets, name, element, zeros=zeros)
+        return dequantize(octets, name, element, zeros=zeros, axis=axis)
 
     @property
     def _groups(self) -> int:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.packing import Packing
-from ckmlir.lang import Pointer, Scalar, Tile, View, cast, unpack, view
+from ckmlir.lang import Pointer, Scalar, Tile, View, cast, repack, unpack, view
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.merged_kernel import tensor_view
@@ -22,7 +22,12 @@ from ckmlir.ops.contraction.sources_kernel import combined
 from ckmlir.ops.contraction.sparsity import kept
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.ops.dtypes import Dtype
+from ckmlir.targets.cdna import WAVE_SIZE
 
+ACROSS_TO_ALONG = (0, 1)
+"""Dimensions of a tile (rows, k) along which elements share bytes, before LDS and there."""
+MOST_TURNED = 16
+"""Elements of 6 bits that make three dwords."""
 DWORD = 4
 """Bytes; so many groups of bytes are whole dwords."""
 LDS_NAMES = ("b", "up")
@@ -57,7 +62,7 @@ class Kept(Matrix):
 
 @dataclass(frozen=True)
 class PackedMatrix(Matrix):
-    """The same of packed elements: a matrix of their bytes, which `lies` deals out."""
+    """The same of packed elements, which share bytes along K: a matrix of their bytes, which `lies` deals out."""
 
     packing: Packing
     lies: Distribution | None = None
@@ -69,12 +74,31 @@ class PackedMatrix(Matrix):
 
 
 @dataclass(frozen=True)
+class PackedAcross(Matrix):
+    """The same of packed elements that share bytes across K, which `lies` deals out; they go to LDS along K."""
+
+    kind: Dtype
+    lies: Distribution | None
+
+    def load(self, k: Scalar) -> Tile:
+        """See `loop_kernel.Operand`."""
+        return self.rows.load((k,), (self.depth,), self.lies)
+
+    def prepared(self, loaded: Tile, k: Scalar) -> Tile:
+        """See `loop_kernel.Operand`."""
+        return repack(loaded, self.kind.name, *ACROSS_TO_ALONG)
+
+
+@dataclass(frozen=True)
 class Changed:
-    """A matrix whose elements, of a kind, become others that products take, on their way to LDS."""
+    """A matrix whose elements, of a kind, become others that products take, on their way to LDS; of packed ones that
+    share bytes along an axis.
+    """
 
     matrix: Matrix
     kind: Dtype
     taken: str
+    axis: int
 
     @property
     def name(self) -> str:
@@ -95,7 +119,7 @@ class Converted(Changed):
         if self.kind.packing is None:
             return cast(cast(loaded, "f32"), self.taken)
         wide = self.taken if self.taken == "f16" or self.kind.is_integer else "f32"
-        return cast(unpack(loaded, self.kind.name, wide), self.taken)
+        return cast(unpack(loaded, self.kind.name, wide, axis=self.axis), self.taken)
 
 
 @dataclass(frozen=True)
@@ -111,7 +135,7 @@ class Shifted(Changed):
     def prepared(self, loaded: tuple[Tile, Tile], k: Scalar) -> Tile:
         """See `loop_kernel.Operand`."""
         octets, zeros = loaded
-        return self.zeros.less(octets, self.kind.name, self.taken, zeros)
+        return self.zeros.less(octets, self.kind.name, self.taken, zeros, self.axis)
 
 
 def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
@@ -121,16 +145,14 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
             combined(spec, name, name, row, work.arrays, work.distances, work.sizes[letter], work.sizes["k"])
             for name, row, letter in (("a", work.row, "m"), ("b", work.column, "n"))
         ]
-    bm, bn, bk = spec.block
     names = zip(LDS_NAMES, spec.tensors[1:], strict=False)
-    a, b = spec.held
-    rows = array(spec, work, "a").rows(work.row, bm)
     return [
-        Kept("a", rows, bk) if spec.sparse else _matrix(spec, "a", rows, bm, a),
+        Kept("a", array(spec, work, "a").rows(work.row, spec.block[0]), spec.block[2])
+        if spec.sparse
+        else _matrix(spec, "a", array(spec, work, "a"), 0, work.row),
         *(
             _shifted(
-                _matrix(spec, known_as, array(spec, work, name).rows(work.column, bn), bn, b),
-                _zero_points(spec, work, name),
+                _matrix(spec, known_as, array(spec, work, name), 1, work.column), _zero_points(spec, work, name)
             )
             for known_as, name in names
         ),
@@ -141,7 +163,7 @@ def _shifted(found: Operand, zeros: ZeroPoints | None) -> Operand:
     """The operand less its zero points."""
     if zeros is None or not isinstance(found, Converted):
         return found
-    return Shifted(found.matrix, found.kind, found.taken, zeros)
+    return Shifted(found.matrix, found.kind, found.taken, found.axis, zeros)
 
 
 def _zero_points(spec: ContractionSpec, work: Work, operand: str) -> ZeroPoints | None:
@@ -154,22 +176,37 @@ def _zero_points(spec: ContractionSpec, work: Work, operand: str) -> ZeroPoints 
     return None
 
 
-def _matrix(spec: ContractionSpec, name: str, rows: Rows, count: int, kind: Dtype) -> Operand:
-    depth, packing = spec.block[2], kind.packing
-    converted = spec.taken not in ("", kind.name)
+def _matrix(spec: ContractionSpec, name: str, whole: Array, place: int, first: Scalar) -> Operand:
+    """A, or a matrix B, whose block begins at a row."""
+    kind, rows, depth = spec.held[place], spec.block[place], spec.block[2]
+    packing, converted = kind.packing, spec.taken not in ("", kind.name)
+    axis = 0 if spec.packed_across(place) else 1
     if packing is None:
-        found = Matrix(name, rows, depth)
+        found = Matrix(name, whole.rows(first, rows), depth)
+    elif axis == 0:
+        size = packing.size(rows)
+        bytes_ = whole.rows(in_bytes(first, packing).multiple_of(size), size)
+        found = PackedAcross(name, bytes_, depth, kind, _whole(spec, packing, rows, across=True))
     else:
-        found = PackedMatrix(name, rows, depth, packing, _whole(spec, packing, count) if converted else None)
-    return Converted(found, kind, spec.taken) if converted else found
+        lies = _whole(spec, packing, rows, across=False) if converted else None
+        found = PackedMatrix(name, whole.rows(first, rows), depth, packing, lies)
+    return Converted(found, kind, spec.taken, axis) if converted else found
 
 
-def _whole(spec: ContractionSpec, packing: Packing, rows: int) -> Distribution | None:
-    """Bytes of a block such that a lane has all that elements share: dwords of groups of three."""
+def _whole(spec: ContractionSpec, packing: Packing, rows: int, *, across: bool) -> Distribution | None:
+    """Bytes of a block such that a lane has all that elements share: dwords of groups of three; across K with as many
+    neighbours along K as are turned together, or more.
+    """
     if packing.bytes == 1:
         return None
-    groups = coalesced((rows, packing.size(spec.block[2]) // packing.bytes), spec.wave_count, 1, DWORD)
-    return groups.expand(2, packing.bytes).join(1)
+    depth, waves = spec.block[2], spec.wave_count
+    if not across:
+        groups = coalesced((rows, packing.size(depth) // packing.bytes), waves, 1, DWORD)
+        return groups.expand(2, packing.bytes).join(1)
+    own = rows * depth // (waves * WAVE_SIZE) // packing.elements  # elements along K of a lane, of one group of rows
+    together = min(max(own, packing.elements), MOST_TURNED)
+    groups = coalesced((depth, packing.size(rows) // packing.bytes), waves, 1, DWORD, transposed_block=together)
+    return groups.expand(2, packing.bytes).join(1).permute((1, 0))
 
 
 def in_bytes(elements: Scalar, packing: Packing) -> Scalar:
@@ -199,14 +236,14 @@ def array_view(
         pitch = given.lda.multiple_of(spec.align[0])
         if spec.sparse:
             return view(pointer, (m, kept(k).multiple_of(spec.align[0])), (pitch, 1))
-        return _with_k_second(pointer, m, _depth(spec, 0, k), pitch, k_contiguous=spec.layout[0] == "R")
+        return _with_k_second(pointer, *_lengths(spec, 0, m, k), pitch, k_contiguous=spec.layout[0] == "R")
     if name in spec.tensors:
         pitch = given.ldb.multiple_of(spec.align[1])
         if spec.shuffled:
             kind = spec.held[1]
             depth = k if kind.packing is None else in_bytes(k, kind.packing)
             return shuffled_view(pointer, n, depth, pitch, spec.shuffled, kind.bytes)
-        return _with_k_second(pointer, n, _depth(spec, 1, k), pitch, k_contiguous=spec.layout[1] == "C")
+        return _with_k_second(pointer, *_lengths(spec, 1, n, k), pitch, k_contiguous=spec.layout[1] == "C")
     if name in spec.outputs:
         return view(pointer, (m, k if spec.behind else n), (given.ldc.multiple_of(spec.align[2]), 1))
     if name == "weights":
@@ -221,10 +258,14 @@ def array_view(
     return view(pointer, (n,), (1 if side.kind == "row" else 0,))
 
 
-def _depth(spec: ContractionSpec, place: int, k: Scalar) -> Scalar:
-    """The length of rows along K, of A or B: of packed elements in bytes."""
+def _lengths(spec: ContractionSpec, place: int, rows: Scalar, k: Scalar) -> tuple[Scalar, Scalar]:
+    """Of A or B (rows, k): of packed elements in bytes along what they share them along."""
     packing = spec.held[place].packing
-    return k if packing is None else in_bytes(k, packing).multiple_of(spec.align[place])
+    if packing is None:
+        return rows, k
+    if spec.packed_across(place):
+        return in_bytes(rows, packing).multiple_of(spec.align[place]), k
+    return rows, in_bytes(k, packing).multiple_of(spec.align[place])
 
 
 def _with_k_second(pointer: Pointer, rows: Scalar, k: Scalar, pitch: Scalar, *, k_contiguous: bool) -> View:

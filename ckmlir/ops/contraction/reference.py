@@ -45,8 +45,8 @@ def matrices(problem: Problem, arrays: Mapping[str, Array]) -> list[tuple[Array,
         if problem.shuffled:
             b = unshuffle_b(b, problem.n, kinds[1].packed_length(problem.k), problem.shuffled)
         b = elements(b, kinds[1].name)
-        b = b - zeros[name] if name in zeros else b
-        found.append((a, b if problem.layout[1] == "R" else b.T))
+        b = b if problem.layout[1] == "R" else b.T
+        found.append((a, b - zeros[name].T if name in zeros else b))
     return found
 
 

@@ -47,8 +47,7 @@ class Source:
 
     Attributes:
         name: `a0`, `b1`, …
-        dtype: of `TYPES`, or `PACKED_INTEGERS`: only of a matrix whose elements follow each other along k, or in tiles.
-            Its array counts bytes.
+        dtype: of `TYPES`, or `PACKED_INTEGERS`: only of a matrix. Its array counts bytes.
         form: of `FORMS`, `TILES` or `GROUPS`.
         pitch: of a matrix, and of groups, the elements from one row of memory to the next; else the distance of
             neighbours.
@@ -73,7 +72,7 @@ class Source:
         if self.form in TILES:
             return shuffled_shape(rows, k // 2, TILES[self.form], 1)
         if self.dtype in PACKED_INTEGERS:
-            return (rows, k // 2)
+            return (rows, k // 2) if self.form == "along_k" else (k, rows // 2)
         if self.is_matrix:
             # B's rows in memory are k where elements follow each other across it, and A's likewise.
             return (rows, k) if self.form == "along_k" else (k, rows)
@@ -100,7 +99,7 @@ class Source:
         if self.form in TILES:
             array = unshuffle_b(array, rows, k // 2, TILES[self.form])
         if self.dtype in PACKED_INTEGERS:
-            return unpack_values(array, self.dtype)
+            array = unpack_values(array, self.dtype)
         if self.form in GROUPS:
             return np.repeat(array, GROUPS[self.form], axis=1)[:, :k]
         places: dict[str, Array] = {"across_k": array.T, "each_row": array.reshape(-1, 1)}
@@ -128,6 +127,11 @@ class SourceSpec:
     @property
     def is_matrix(self) -> bool:
         return self.form in MATRICES
+
+    @property
+    def shares_across(self) -> bool:
+        """Whether elements share bytes across k."""
+        return self.dtype in PACKED_INTEGERS and self.form == "across_k"
 
     @property
     def element(self) -> str:

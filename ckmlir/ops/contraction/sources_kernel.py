@@ -45,7 +45,9 @@ class Combined:
         for source in sorted(self.sources, key=lambda one: not one.is_matrix):
             seen = self.views[source.name]
             lengths, origin = places.get(source.form, (self.lengths, (self.row, k)))
-            if source.dtype in PACKED_INTEGERS:
+            if source.shares_across:
+                lengths, origin = (rows // 2, depth), ((self.row // 2).multiple_of(rows // 2), k)
+            elif source.dtype in PACKED_INTEGERS:
                 lengths, origin = (rows, depth // 2), (self.row, k // 2)
             elif source.form in GROUPS:
                 last = (self.size + (GROUPS[source.form] - 1)) // GROUPS[source.form] - 1
@@ -72,7 +74,8 @@ class Combined:
         integers, scales, *zeros = self.sources
         beside = [self._stretched(loaded[one.name], one) for one in (scales, *zeros)]
         names = {"scales": beside[0], **({"zeros": beside[1]} if zeros else {})}
-        return dequantize(loaded[integers.name], integers.dtype, self.dtype, **names)
+        axis = 0 if integers.shares_across else 1
+        return dequantize(loaded[integers.name], integers.dtype, self.dtype, axis=axis, **names)
 
     def _stretched(self, tile: Tile, source: SourceSpec) -> Tile:
         """As the operand's elements meet it."""
@@ -102,6 +105,8 @@ def _view(
     if source.form in TILES:
         tiles = shuffled_view(pointer, rows, k // 2, pitch.multiple_of(source.align), TILES[source.form], 1)
         return tiles.pad(lengths[0], lengths[1] // 2)
+    if source.shares_across:
+        return view(pointer, (rows // 2, k), (1, pitch.multiple_of(source.align))).pad(lengths[0] // 2, lengths[1])
     if source.dtype in PACKED_INTEGERS:
         return view(pointer, (rows, k // 2), (pitch.multiple_of(source.align), 1)).pad(lengths[0], lengths[1] // 2)
     if source.form in GROUPS:

@@ -7,9 +7,10 @@ two in a byte, the first of two along k in the low half (CK Tile's pk_int4; exam
 `zeros` asks for them, zero points are of groups of 32, 64 or 128 elements along k; the last group may be shorter.
 
 Arrays: a0 (m, k) as A in `gemm`; b0 (n, k / 2) uint8, with `shuffled` its bytes in fragment order, as `shuffle_b` has
-them; b1 (n, groups) scales, b2 (n, groups) zero points, of `scale`; D tensors, c. Kernel arguments: as in
-`gemm_multi_abd`. Where a scale or a zero point is not finite, or an element of B beyond f16, or in bf16 2^100, nothing
-is promised of the column; elements of bf16 below 2^-126 may count as zero.
+them, or, where n is contiguous in `layout`, (k, n / 2), two neighbours along n in a byte; b1 (n, groups) scales, b2
+(n, groups) zero points, of `scale`; D tensors, c. Kernel arguments: as in `gemm_multi_abd`. Where a scale or a zero
+point is not finite, or an element of B beyond f16, or in bf16 2^100, nothing is promised of the column; elements of
+bf16 below 2^-126 may count as zero.
 """
 
 from __future__ import annotations
@@ -57,12 +58,12 @@ class GemmInt4(GemmMultiABD):
         *SIZES,
         Choice("dtype", "f16", "of A", DTYPES),
         Choice("b_dtype", "i4", "of B: integers from -8 to 7, or from 0 to 15", PACKED_INTEGERS),
-        *(key for key in TYPE_KEYS if key.name == "out"),
+        *(key for key in TYPE_KEYS if key.name in ("out", "layout")),
         Choice("b_scale", "1x128", "columns of B, and elements along K, that share a scale", tuple(LENGTHS)),
         Choice("scale", None, "type of scales and zero points; by default dtype", SCALES),
         Flag("zeros", False, "each group has a zero point"),
-        Pitch("lda", None, "elements from one row of array a0 to the next", minimum=1, of=("k",)),
-        Pitch("ldb", None, "bytes from one row of array b0 to the next", minimum=1, of=("k",)),
+        Pitch("lda", None, "elements from one row of array a0 to the next", minimum=1, of=("m", "k")),
+        Pitch("ldb", None, "bytes from one row of array b0 to the next", minimum=1, of=("n", "k")),
         Pitch("ld_scale", None, "elements from one row of b1, and of b2, to the next", minimum=1),
         Pitch("ldc", None, "elements from one row of array c to the next", minimum=1),
         *PLAN_KEYS,
@@ -72,12 +73,15 @@ class GemmInt4(GemmMultiABD):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        problem = read_problem({**values, "layout": "RCR", "ldb": None, "b_dtype": None})
+        problem = read_problem({**values, "ldb": None, "b_dtype": None})
         k, form = problem.k, LENGTHS[values["b_scale"]]
-        if k % 2:
-            raise RequestError(f"k={k}: two integers share a byte; expected an even number")
+        shared = "k" if problem.layout[1] == "C" else "n"
+        if values[shared] % 2:
+            raise RequestError(
+                f"{shared}={values[shared]}: two integers share a byte of rows of array b0; expected an even number"
+            )
         bare = (
-            Source("a0", problem.dtype, "along_k", problem.lda),
+            Source("a0", problem.dtype, "along_k" if problem.layout[0] == "R" else "across_k", problem.lda),
             _integers(values["b_dtype"], problem, values["ldb"]),
             *(
                 Source(name, values["scale"] or problem.dtype, form,
@@ -97,8 +101,10 @@ class GemmInt4(GemmMultiABD):
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         if array.dtype in PACKED_INTEGERS:
+            if not problem.shuffled:
+                return generator.integers(0, 256, array.shape, dtype=np.uint8)
             codes = generator.integers(0, 256, (problem.n, problem.k // 2), dtype=np.uint8)
-            return arrange(codes, problem.shuffled, 1) if problem.shuffled else codes
+            return arrange(codes, problem.shuffled, 1)
         if array.name == "b1":
             return generator.uniform(0.125, 0.5, array.shape)
         if array.name == "b2":
@@ -119,7 +125,7 @@ class GemmInt4(GemmMultiABD):
 
 def _integers(dtype: str, problem: Problem, given: int | None) -> Source:
     """B's. Raises RequestError for a distance of rows that does not fit."""
-    form = f"tiles_of_{problem.shuffled}" if problem.shuffled else "along_k"
+    form = f"tiles_of_{problem.shuffled}" if problem.shuffled else "along_k" if problem.layout[1] == "C" else "across_k"
     bare = Source("b0", dtype, form, 1)
     row = bare.shape(problem.n, problem.k)[1]
     if problem.shuffled and given not in (None, row):

@@ -11,9 +11,9 @@ u4 from 0 to 15, two in a byte, the first of two along K in the low half (CK Til
 their way to LDS, exactly: bf8, which lacks 9, does not take u4. With `zeros` an integer stands for what it is more than
 the zero point of its scale, a number of `b_dtype` too; that becomes fp8 or i8.
 
-Arrays: a, b as in `gemm`, of i4 and u4 bytes (n, k / 2), ldb counting elements; scale_a, scale_b (f32): (1), (rows), or
-(rows, groups), rows being those of A, or columns of B, or 128 of them; with `a_major=rows` (groups, rows). Then
-zero_b (i8), which lies as scale_b; D tensors, c.
+Arrays: a, b as in `gemm`, of i4 and u4 bytes (n, k / 2), or (k, n / 2), ldb counting elements; scale_a, scale_b (f32):
+(1), (rows), or (rows, groups), rows being those of A, or columns of B, or 128 of them; with `a_major=rows` (groups,
+rows). Then zero_b (i8), which lies as scale_b; D tensors, c.
 
 Kernel arguments: the arrays in this order; m, n, k; lda, ldb, ldc; distances of D tensors, scale_a, scale_b (i32); then
 as in `gemm`. Nothing is promised where a scale is infinite, or in f32 the product of both scales, or of one and the sum

@@ -6,11 +6,11 @@ themselves. Elsewhere, or with an instruction that does not, sums of 32 products
 as exact; what the chip does not multiply, packed elements and on gfx942 two of them or of 8 bits, becomes f16 on its
 way to LDS, which holds all of them.
 
-Arrays: a, b as in `gemm`, of packed elements their bytes (`ckmlir.ops.packing`), which rows along K fill; lda and ldb
-count elements; scale_a (m, groups), scale_b (n, groups), a group being 32 elements along K, the last one maybe
-less; with `a_major=rows` (groups, m); with `a_major=tiles` in tiles of 16 rows and 4 groups, which instructions load
-best; with `a_major=tiles2x2` in those of aiter, of 32 rows and 8 groups (`ckmlir.ops.contraction.scale_tiles`). Nothing
-is promised where NaN fills tiles up. Then D tensors, c.
+Arrays: a, b as in `gemm`, of packed elements their bytes (`ckmlir.ops.packing`), which rows fill, along K or across it
+(`layout`); lda and ldb count elements; scale_a (m, groups), scale_b (n, groups), a group being 32 elements along K, the
+last one maybe less; with `a_major=rows` (groups, m); with `a_major=tiles` in tiles of 16 rows and 4 groups, which
+instructions load best; with `a_major=tiles2x2` in those of aiter, of 32 rows and 8 groups
+(`ckmlir.ops.contraction.scale_tiles`). Nothing is promised where NaN fills tiles up. Then D tensors, c.
 
 Kernel arguments: as in `gemm_quant`.
 """

@@ -1,0 +1,119 @@
+"""Packed elements that share bytes along one dimension of a tile, and then along another (`packing.py`).
+
+No element leaves its thread: a lane has as many neighbours along both dimensions as share bytes, and turns them.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ckmlir.dialect.build import integer, integer_of, string, value
+from ckmlir.dialect.dialect import Ck
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.packed import packing_of
+from ckmlir.dialect.packing import PACKED, Packing, elements_along, repacked
+from ckmlir.dialect.types import TileType, tile_of
+from ckmlir.dialect.verify import expect, verified
+from ckmlir.dialect.views import described_as
+from ckmlir.mlir import ext, ir
+
+
+class RepackOp(Ck.Operation, name="repack", traits=[ext.Pure]):
+    """`ck.repack %bytes {format, before, after}`: the elements that share bytes along dimension `before`, sharing them
+    along dimension `after`.
+    """
+
+    source: ext.Operand[Any]
+    tile: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        packing, source = packing_of(op), tile_of(op.operation.operands[0])
+        result = described_as(op.operation.results[0].type, TileType)
+        before, after = dimensions_of(op)
+        expect(
+            (str(source.element), str(result.element)) == ("i8", "i8"),
+            f"takes and gives bytes (i8), not {source.element} and {result.element}",
+        )
+        rank = len(source.lengths)
+        expect(
+            before != after and 0 <= before < rank and 0 <= after < rank,
+            f"takes two dimensions of a tile that has {rank}, not {before} and {after}",
+        )
+        wanted = lengths_after(source.lengths, packing, before, after)
+        expect(
+            result.lengths == wanted,
+            f"elements of {list(source.lengths)} bytes along d{before} take {list(wanted)} along d{after}, "
+            f"not {list(result.lengths)}",
+        )
+        if source.distribution is not None and result.distribution is not None:
+            expect(
+                lie_alike(source.distribution, result.distribution, packing, before, after),
+                f"elements that lie as '{source.distribution}' would leave their threads to lie as "
+                f"'{result.distribution}'",
+            )
+
+
+class RepackFragmentOp(Ck.Operation, name="repack_fragment", traits=[ext.Pure]):
+    """`ck.repack_fragment %bytes {format}`: vectors of bytes behind each other, as many as elements fill bytes, as
+    vectors of those bytes, one for each element of one of them: the first has the first elements of all, and so on.
+    """
+
+    source: ext.Operand[Any]
+    fragment: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        packing, source, result = packing_of(op), op.operation.operands[0].type, op.operation.results[0].type
+        expect(
+            all(isinstance(one, ir.VectorType) and str(one.element_type) == "i8" for one in (source, result)),
+            f"takes and gives vectors of i8, not {source} and {result}",
+        )
+        block = packing.elements * packing.bytes
+        expect(source.shape[0] % block == 0, f"{source.shape[0]} bytes are no whole blocks of {block}")
+        expect(source == result, f"gives as many bytes as it takes, {source.shape[0]}, not {result.shape[0]}")
+
+
+def dimensions_of(op: Any) -> tuple[int, int]:
+    """Along which elements share bytes before and after a `ck.repack`."""
+    return integer_of(op, "before"), integer_of(op, "after")
+
+
+def lengths_after(lengths: tuple[int, ...], packing: Packing, before: int, after: int) -> tuple[int, ...]:
+    """Of a tile of bytes whose elements share bytes along another dimension.
+
+    Raises:
+        ValueError: bytes that hold elements in part, or elements that do not fill bytes.
+    """
+    found = list(lengths)
+    found[before], found[after] = packing.count(lengths[before]), packing.size(lengths[after])
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def lie_alike(source: Distribution, result: Distribution, packing: Packing, before: int, after: int) -> bool:
+    """Whether every thread has the same elements of two tiles of bytes."""
+    tiles = elements_along(source, packing, before), elements_along(result, packing, after)
+    if len({(one.lengths, one.waves, one.lanes, one.registers) for one in tiles}) > 1:
+        return False
+    first, second = (
+        np.sort(np.ravel_multi_index(tuple(one.coordinates()), one.lengths), axis=-1) for one in tiles
+    )
+    return bool((first == second).all())
+
+
+def repack(source: ir.Value, format_: str, before: int, after: int) -> ir.Value:
+    """A tile of bytes whose elements share bytes along `before`, as one where they share them along `after`."""
+    tile, packing = tile_of(source), PACKED[format_]
+    lengths = lengths_after(tile.lengths, packing, before, after)
+    lies = None if tile.distribution is None else repacked(tile.distribution, packing, before, after)
+    attributes = {"format": string(format_), "before": integer(before), "after": integer(after)}
+    return value("ck.repack", TileType(lengths, tile.element, lies).mlir(), [source], attributes)
+
+
+def repack_fragment(source: ir.Value, format_: str) -> ir.Value:
+    """Vectors of bytes behind each other, turned."""
+    return value("ck.repack_fragment", source.type, [source], {"format": string(format_)})
