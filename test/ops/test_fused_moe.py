@@ -148,6 +148,24 @@ def test_nothing_is_read_back() -> None:
     assert [step.is_own for step in plan.kernels] == [False, False, True, False, False]
 
 
+@pytest.mark.parametrize("keys", [{"dtype": "f16"}, {"dtype": "i8"}], ids=str)
+def test_zeros_where_entries_may_be_left_out(keys: dict[str, Any]) -> None:
+    """Of a given routing, and of local experts; what finds the routing itself gives each slot an expert, whatever the
+    logits are, so that sums read what products have written, and nothing else.
+    """
+    filled = {
+        (name, local): any(isinstance(step, FillStep) for step in make_plan(
+            find_operator(name), find_operator(name).problem(**keys, local=local), GFX942).steps)
+        for name in ("fused_moe", "moe_layer") for local in (None, 2)
+    }  # fmt: skip
+    assert filled == {("fused_moe", None): True, ("fused_moe", 2): True, ("moe_layer", None): False,
+                      ("moe_layer", 2): True}  # fmt: skip
+    given = {"t": 5, "e": 6, "topk": 3, "hidden": 67, "inter": 40, **keys}
+    logits = np.full((5, 6), np.nan, np.float32)
+    logits[1:3] = [[-np.inf] * 6, [np.inf, np.nan, 1, np.inf, -np.inf, np.nan]]
+    run("moe_layer", "gfx942", {"logits": logits}, **given, logits="f32")
+
+
 def test_one_kernel_for_both_products() -> None:
     """What is between them is in no workspace; sums are, where y is not of their type."""
     plan = make_plan(FUSED, FUSED.problem(t=64, between="lds"), GFX942)

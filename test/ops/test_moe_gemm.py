@@ -44,6 +44,7 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"t": 70, "n": 72, "k": 136, "unit": 64, "schedule": "async_narrow", "block": "64x64x64", "dtype": "bf16", **FIRST},
     {"t": 70, "n": 136, "k": 136, "unit": 64, "schedule": "async_single", "block": "64x128x64", "wave": "1x2"},
     {"t": 19, "n": 72, "k": 132, "unit": 16, "schedule": "async", "dtype": "i8", "a_rows": "entry", "lda": 140},
+    {"t": 5, "n": 72, "k": 264, "unit": 16, "schedule": "mem4", "block": "16x32x64", "wave": "1x1", **SECOND},
 )  # fmt: skip
 
 
@@ -67,7 +68,7 @@ def routed(ids: Array, **keys: Any) -> dict[str, Array]:
 
 
 FEW = {("gfx90a", 3), ("gfx90a", 9), ("gfx942", 1), ("gfx942", 7), ("gfx950", 2), ("gfx950", 10), ("gfx950", 11),
-       ("gfx942", 15), ("gfx950", 13), ("gfx950", 14)}
+       ("gfx942", 15), ("gfx950", 13), ("gfx950", 14), ("gfx950", 16)}
 
 
 @pytest.mark.one_in(2)
@@ -184,12 +185,16 @@ def test_every_listed_kernel_is_proved(chip: str) -> None:
 
 
 def test_blocks_follow_how_many_there_are() -> None:
-    """As high as a unit; low ones small and many, and smaller where they are fewer than two a compute unit."""
+    """As high as a unit; low ones small and many, of one wave where all of them run at a time, and smaller where they
+    are fewer than two a compute unit."""
     large = {"e": 64, "topk": 4, "n": 1024, "k": 2048, "dtype": "bf16"}
-    requests = {"high": {"unit": 128, "t": 999, "k": 8192}, "low": {"unit": 16, "t": 16}, "few": {"unit": 16, "t": 1},
-                "fewest": {"unit": 16, "t": 1, "n": 256, "k": 7168, **FIRST},
-                "short": {"unit": 128, "t": 4096, "k": 512}, "padded": {"unit": 128, "t": 999},
-                "alone": {"unit": 16, "t": 4}}  # fmt: skip
+    requests: dict[str, dict[str, Any]] = {
+        "high": {"unit": 128, "t": 999, "k": 8192}, "low": {"unit": 16, "t": 16, "n": 4096},
+        "few": {"unit": 16, "t": 1}, "fewest": {"unit": 16, "t": 1, "n": 256, "k": 7168, **FIRST},
+        "short": {"unit": 128, "t": 4096, "k": 512}, "padded": {"unit": 128, "t": 999},
+        "alone": {"unit": 16, "t": 4}, "at once": {"unit": 16, "t": 16},
+        "two turns": {"unit": 16, "t": 2, "topk": 8, "n": 7168, "k": 256},
+    }  # fmt: skip
     found = {}
     for name, keys in requests.items():
         spec = MOE_GEMM.spec(MOE_GEMM.problem(**{**large, **keys}), GFX942)
@@ -197,7 +202,7 @@ def test_blocks_follow_how_many_there_are() -> None:
     assert found == {
         "high": ((128, 128, 64), "compv4"), "low": ((16, 64, 64), "compv3"), "few": ((16, 16, 128), "mem4"),
         "fewest": ((16, 16, 128), "v4"), "short": ((128, 128, 64), "compv3"), "padded": ((128, 128, 64), "compv3"),
-        "alone": ((16, 64, 64), "mem4"),
+        "alone": ((16, 64, 64), "mem4"), "at once": ((16, 32, 64), "mem4"), "two turns": ((16, 64, 64), "compv3"),
     }  # fmt: skip
 
 

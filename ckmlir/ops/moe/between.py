@@ -102,10 +102,11 @@ class AsComputed(Between):
 @dataclass(frozen=True)
 class Quantised(Between):
     """Rows in f32, multiplied by the columns' scales of their expert and quantised, a scale for each row, as
-    `moe_smoothquant` does for tokens with one slot.
+    `moe_smoothquant` does for tokens with one slot. `complete`: every entry has an expert here.
     """
 
     problem: Smoothquant
+    complete: bool = False
     second: ClassVar[Mapping[str, str]] = {"a": QUANTISED, "d1": SCALES, "d2": "down_scale"}
 
     @property
@@ -118,7 +119,8 @@ class Quantised(Between):
 
     @property
     def before(self) -> tuple[Step, ...]:
-        return (Fill(INTER, 0),)  # rows of entries that have no expert here are quantised too, and never read
+        # Rows of entries that have no expert here are quantised too, and never read.
+        return () if self.complete else (Fill(INTER, 0),)
 
     @property
     def behind(self) -> tuple[Step, ...]:

@@ -65,6 +65,15 @@ on gfx942.
 ALONE = Block(16, (64, 64), (1, 4), ("mem4", *LOW))
 """Where low blocks of one product, as wide as this, are one for a compute unit at most: down of one token from 1024 to
 2048 with 8 experts, 72 % of HBM's bandwidth, with `FEW` 62 %, by the model on gfx942; of two tokens 69 and 76 %."""
+SINGLE = Block(16, (32, 16), (1, 1), ("mem4", *LOW))
+"""Where blocks of one product, as wide as this, all run at a time: each is a wave with four steps' loads on their way,
+which waits for no other. In us with low blocks and with these, by the model, bf16, down of 8 entries a token: from 256
+to 7168 on gfx950 one token 7.6 and 6.4, two 11.2 and 10.9, three, which take two turns, 15.2 and 24.4; on gfx942 9.5
+and 9.2, two tokens, which take two turns, 16.1 and 27.1, two to 4096 11.6 and 10.1; one token on gfx950 from 128 5.0
+and 4.3, 512 12.7 and 11.2, 2048 43.4 and 38.1, in fp8 from 256 5.0 and 4.3.
+"""
+SINGLE_WAVES = 4
+"""Of a SIMD at most, with the registers that its loads take."""
 NARROW = Block(64, (64, 64), TALL_WAVES, PREFERRED_PARTIAL)
 """Where rows allow loads of less than 4 bytes only, with half a cache line along k: each load is compared with the end
 of K, those of a list with the rows too, and scalar registers hold the outcomes. With blocks of 128 x 128 and a line 154
@@ -121,6 +130,8 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
         depth = 8 * (FEW_DEPTH if product.load_bytes >= NARROWEST_FOR_TWO_LINES else DEPTH) // bits
         fewest = product.k >= LONG * depth and 2 * _live(problem, FEW) <= target.compute_units
         yield from _plans(problem, FEWEST if fewest else FEW, depth, named)
+    elif _at_once(problem, target):
+        yield from _plans(problem, SINGLE, 8 * DEPTH // bits, named)
     if product.load_bytes < NARROWEST_FOR_TWO_STEPS and not product.shuffled and problem.unit % NARROW.rows == 0:
         deepest = max((one.group for one in product.scaling), default=0)
         yield from _plans(problem, NARROW, max(4 * DEPTH // bits, deepest), named)
@@ -241,6 +252,19 @@ def _alone(problem: ExpertsProblem, target: Target) -> bool:
     """Whether wide low blocks with rows leave no compute unit more than one, and most of them one."""
     single = problem.unit == ALONE.rows and problem.product.products == 1
     return single and target.compute_units // 2 < _live(problem, ALONE) <= target.compute_units
+
+
+def _at_once(problem: ExpertsProblem, target: Target) -> bool:
+    """Whether all blocks of `SINGLE` with rows run at a time. Narrow loads take twice the registers, and matrices that
+    are read across K some more; those with scales were not looked at.
+    """
+    product = problem.product
+    wide = product.load_bytes >= NARROWEST_FOR_TWO_STEPS and product.layout[:2] == "RC"
+    if problem.unit != SINGLE.rows or product.products > 1 or product.scaling or not wide:
+        return False
+    buffer = (SINGLE.rows + SINGLE.columns[0]) * DEPTH
+    at_a_time = min(target.lds_bytes // buffer, SINGLE_WAVES * SIMDS)
+    return 0 < _live(problem, SINGLE) <= at_a_time * target.compute_units
 
 
 def _live(problem: ExpertsProblem, block: Block) -> int:

@@ -44,6 +44,7 @@ class ExpertsProblem:
         a_rows, c_rows: of `A_ROWS` and `C_ROWS`.
         kinds: of the D tensors, of `KINDS`.
         reduction: how entries of a token are summed, None where they are not.
+        complete: whether the routing's list is known to name every entry.
         product: that of one unit. Its batch strides lead from one expert's arrays to the next's.
     """
 
@@ -56,6 +57,7 @@ class ExpertsProblem:
     kinds: tuple[str, ...]
     reduction: str | None
     product: Problem
+    complete: bool = False
 
     @property
     def entries(self) -> int:

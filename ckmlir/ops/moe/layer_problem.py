@@ -144,11 +144,14 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
         **({"out": "f32", "reduction": "atomic"} if chained else {name: values[name] for name in ("out", "reduction")}),
         **(WEIGHTED_AND_SCALED if narrow else WEIGHTED),
     )  # fmt: skip
+    # A front gives each slot an expert, and without a mask all of them are here.
+    complete = front is not None and local is None
+    second = replace(second, complete=complete)
     between: Between = AsComputed(values["dtype"])
     if narrow:
         between = Quantised(MOE_SMOOTHQUANT.problem(
             m=t * topk, n=values["inter"], experts=e, k=1, dtype="f32", out=values["dtype"],
-        ))  # fmt: skip
+        ), complete)  # fmt: skip
     out = values["out"] or (values["dtype"] if chained else second.product.out)
     return LayerProblem(sorting, first, second, between, out, chained, front)
 

@@ -227,7 +227,8 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
         return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 
     def steps(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
-        """Where entries are summed zeros before, in C or for each entry, and behind what adds the latter."""
+        """Where entries are summed zeros before, in C or for each entry that may be left out, and behind what adds the
+        latter."""
         if problem.reduction is None or self.writes_nothing(problem):
             return (OWN_KERNEL,)
         if problem.reduction == "atomic":
@@ -237,7 +238,8 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
             problem.topk, (problem.t, product.n), made.out, (made.ldc, problem.topk * made.ldc, 1), product.out,
             (product.ldc, 1),
         )  # fmt: skip
-        return (Fill(ENTRIES, 0), OWN_KERNEL, Run(SUM_PARTS, sum_, {"acc_parts": ENTRIES, "c": "c"}))
+        zeros = () if problem.complete else (Fill(ENTRIES, 0),)
+        return (*zeros, OWN_KERNEL, Run(SUM_PARTS, sum_, {"acc_parts": ENTRIES, "c": "c"}))
 
     def workspaces(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         if problem.reduction != "workspace" or self.writes_nothing(problem):
