@@ -75,6 +75,32 @@ def _lanes_first(
     return outer.embed(inner)
 
 
+MOST_TURNED = 16
+"""Indices along the second dimension that a lane has in `in_groups`, at most: a power of two."""
+DWORD = 4
+
+
+def in_groups(
+    lengths: Sequence[int], waves: int, along: int, group: int, turned: int, across: int | None = None
+) -> Distribution:
+    """A tile for loads along a dimension of which lanes have whole groups of neighbours, four where there are as many.
+
+    Where `across` is the last of the other dimensions, a lane has so many neighbours along it as are `turned` together
+    with a group, or, where there are enough for all lanes, a power of two times as many.
+
+    Raises:
+        ValueError: groups do not divide their dimension, or what is turned does not divide the other.
+    """
+    groups = [length // group if dim == along else length for dim, length in enumerate(lengths)]
+    if lengths[along] % group:
+        raise ValueError(f"groups of {group} do not divide dimension {along} of a tile {list(lengths)}")
+    block = 1
+    if across is not None:
+        block = min(max(prod(groups) // (waves * LANES), turned), MOST_TURNED, lengths[across])
+    found = coalesced(groups, waves, along, DWORD, transposed_block=block)
+    return found.expand(along + 1, group).join(along)
+
+
 QUAD = 4
 """Indices along the second dimension that a lane has in `in_quads`, and neighbouring lanes that have the same."""
 PHASE = 8

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.dialect.distribution_builders import in_groups
 from ckmlir.dialect.packing import Packing
 from ckmlir.lang import Pointer, Scalar, Tile, View, cast, repack, unpack, view
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
@@ -22,14 +22,9 @@ from ckmlir.ops.contraction.sources_kernel import combined
 from ckmlir.ops.contraction.sparsity import kept
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.ops.dtypes import Dtype
-from ckmlir.targets.cdna import WAVE_SIZE
 
 ACROSS_TO_ALONG = (0, 1)
 """Dimensions of a tile (rows, k) along which elements share bytes, before LDS and there."""
-MOST_TURNED = 16
-"""Elements of 6 bits that make three dwords."""
-DWORD = 4
-"""Bytes; so many groups of bytes are whole dwords."""
 LDS_NAMES = ("b", "up")
 """What schedules call the matrices B."""
 
@@ -194,19 +189,13 @@ def _matrix(spec: ContractionSpec, name: str, whole: Array, place: int, first: S
 
 
 def _whole(spec: ContractionSpec, packing: Packing, rows: int, *, across: bool) -> Distribution | None:
-    """Bytes of a block such that a lane has all that elements share: dwords of groups of three; across K with as many
-    neighbours along K as are turned together, or more.
-    """
+    """Bytes of a block such that a lane has all that elements share, across K all that are turned together."""
     if packing.bytes == 1:
         return None
     depth, waves = spec.block[2], spec.wave_count
-    if not across:
-        groups = coalesced((rows, packing.size(depth) // packing.bytes), waves, 1, DWORD)
-        return groups.expand(2, packing.bytes).join(1)
-    own = rows * depth // (waves * WAVE_SIZE) // packing.elements  # elements along K of a lane, of one group of rows
-    together = min(max(own, packing.elements), MOST_TURNED)
-    groups = coalesced((depth, packing.size(rows) // packing.bytes), waves, 1, DWORD, transposed_block=together)
-    return groups.expand(2, packing.bytes).join(1).permute((1, 0))
+    if across:
+        return in_groups((packing.size(rows), depth), waves, 0, packing.bytes, packing.elements, across=1)
+    return in_groups((rows, packing.size(depth)), waves, 1, packing.bytes, packing.elements)
 
 
 def in_bytes(elements: Scalar, packing: Packing) -> Scalar:

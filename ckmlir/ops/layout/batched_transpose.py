@@ -2,7 +2,7 @@
 
 For every image the matrix (c, h w) becomes (h w, c), or the reverse, through LDS.
 
-Arrays: x and y of four dimensions, as `layout` says, packed.
+Arrays: x and y of four dimensions, as `layout` says, packed; elements of 4 and 6 bits as in `permute`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ckmlir.ops.layout.permute import MOVED
+from ckmlir.ops.layout.permute import LISTED, MOVED
 from ckmlir.ops.request import Choice, Integer
 from ckmlir.ops.tensors.arrays import Operand, packed
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
@@ -44,7 +44,7 @@ class BatchedTranspose(MapOperator):
         return self.check(MapProblem(lengths, (x,), y, "", values["align"]))
 
     def examples(self) -> Sequence[Mapping[str, object]]:
-        return [{"layout": layout, "dtype": dtype} for layout in LAYOUTS for dtype in MOVED]
+        return [{"layout": layout, "dtype": dtype} for layout in LAYOUTS for dtype in LISTED]
 
 
 OPERATOR = BatchedTranspose()

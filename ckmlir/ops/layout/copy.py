@@ -1,7 +1,7 @@
 """copy: y = x for a matrix (m, n) of rows at any distance, from memory to memory by registers or through LDS.
 
 `through=none` moves vectors through registers, `registers` writes them to LDS and reads them back, `direct` lets the
-memory system put them into LDS.
+memory system put them into LDS. Elements of 4 and 6 bits, of which arrays hold bytes, take `none`.
 
 Arrays: x (m, n), y (m, n).
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ckmlir.ops.layout.permute import MOVED
-from ckmlir.ops.request import Choice, Integer, Pitch
+from ckmlir.ops.dtypes import PACKED_TYPES, TENSOR_TYPES
+from ckmlir.ops.layout.permute import LISTED, MOVED
+from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.tensors.arrays import Operand, row_strides
 from ckmlir.ops.tensors.mapping import ALIGN, STAGING, MapOperator, MapProblem
 
@@ -34,12 +35,15 @@ class Copy(MapOperator):
 
     def _problem(self, values: Mapping[str, Any]) -> MapProblem:
         shape, dtype = (values["m"], values["n"]), values["dtype"]
+        if values["through"] != "none" and dtype in PACKED_TYPES:
+            raise RequestError(f"through={values['through']}: elements of {dtype} share bytes; expected none")
         x = Operand("x", dtype, shape, row_strides("stride", shape, values["stride"]), (0, 1))
         y = Operand("y", dtype, shape, row_strides("ystride", shape, values["ystride"]), (0, 1))
         return self.check(MapProblem(shape, (x,), y, "", values["align"], values["through"]))
 
     def examples(self) -> Sequence[Mapping[str, object]]:
-        return [{"dtype": dtype, "through": through} for dtype in MOVED for through in STAGING]
+        packed = [{"dtype": dtype} for dtype in LISTED if dtype in PACKED_TYPES]
+        return [{"dtype": dtype, "through": through} for dtype in TENSOR_TYPES for through in STAGING] + packed
 
 
 OPERATOR = Copy()

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.layout.permute import MOVED
+from ckmlir.ops.dtypes import TENSOR_TYPES, find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator
 from ckmlir.ops.request import Choice, Integer
 from ckmlir.ops.spec import Reason, by, unlike
@@ -99,7 +98,7 @@ class Img2col(Operator[Problem, Img2colSpec]):
         Integer("g", 1, "groups of channels", minimum=1),
         Integer("c", 32, "channels of a group", minimum=1),
         *sliding_keys((28, 28), (3, 3), pad=1, stride=1),
-        Choice("dtype", "f16", "element type", MOVED),
+        Choice("dtype", "f16", "element type", TENSOR_TYPES),
         ALIGN,
     )
 
@@ -139,7 +138,7 @@ class Img2col(Operator[Problem, Img2colSpec]):
             self.spec(self.problem(image=image, window=(window,), c=c, dtype=dtype), target)
             for image, window in images.items()
             for c in (1, 4, 32, 64)
-            for dtype in MOVED
+            for dtype in TENSOR_TYPES
         ]
         return list({spec.name: spec for spec in specs if not self.validate(spec, target)}.values())
 

@@ -1,8 +1,10 @@
 """permute: y = x with its dimensions in another order, packed; dimension i of y is dimension perm[i] of x.
 
-Any permutation of up to 8 dimensions, elements of 8, 16 or 32 bits, moved unchanged.
+Any permutation of up to 8 dimensions, elements of 4 to 32 bits, moved unchanged.
 
-Arrays: x (shape) at any strides, y (permuted shape), packed.
+Arrays: x (shape) at any strides, y (permuted shape), packed. Of elements of 4 and 6 bits arrays hold bytes
+(`ckmlir.ops.packing`): they follow each other along the last dimensions of x and of y, whichever those are, and fill
+bytes there.
 """
 
 from __future__ import annotations
@@ -10,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ckmlir.ops.dtypes import TENSOR_TYPES
+from ckmlir.ops.dtypes import PACKED_TYPES, TENSOR_TYPES
 from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.request import Choice, RequestError, show
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
 from ckmlir.ops.tensors.keys import Order, Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
 
-MOVED = TENSOR_TYPES
+MOVED = (*TENSOR_TYPES, *PACKED_TYPES)
+LISTED = (*TENSOR_TYPES, "fp4", "fp6")
+"""Types whose kernels are listed: of packed ones those of each size."""
 MOST_DIMENSIONS = 8
 
 
@@ -51,7 +55,7 @@ class Permute(MapOperator):
             {"shape": shape, "perm": order, "dtype": dtype}
             for shape, orders in shapes.items()
             for order in orders
-            for dtype in MOVED
+            for dtype in LISTED
         ]
 
 

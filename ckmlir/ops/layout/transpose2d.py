@@ -1,6 +1,6 @@
 """transpose2d: y = x^T for a matrix x (m, n), through LDS without bank conflicts.
 
-Arrays: x (m, n), y (n, m); rows may lie further apart than they are long.
+Arrays: x (m, n), y (n, m); rows may lie further apart than they are long. Elements of 4 and 6 bits as in `permute`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ckmlir.ops.layout.permute import MOVED
+from ckmlir.ops.layout.permute import LISTED, MOVED
 from ckmlir.ops.request import Choice, Integer, Pitch
 from ckmlir.ops.tensors.arrays import Operand, row_strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
@@ -35,7 +35,7 @@ class Transpose2d(MapOperator):
         return self.check(MapProblem((n, m), (x,), y, "", values["align"]))
 
     def examples(self) -> Sequence[Mapping[str, object]]:
-        return [{"m": m, "n": n, "dtype": dtype} for dtype in MOVED for m, n in ((1024, 1024), (1000, 1000))]
+        return [{"m": m, "n": n, "dtype": dtype} for dtype in LISTED for m, n in ((1024, 1024), (1000, 1000))]
 
 
 OPERATOR = Transpose2d()

@@ -53,16 +53,23 @@ class Block:
     def view_of(self, name: str) -> tuple[View, list[int]]:
         """An array as a view of the dimensions along which it does not repeat, and those dimensions.
 
-        An array that repeats along all of them keeps the last; one of packed elements is one of bytes.
+        An array that repeats along all of them keeps the last; one of packed elements is one of bytes, which it counts
+        along its own last dimension.
         """
         steps = self.spec.steps[self.spec.place(name)]
         dims = [dim for dim, step in enumerate(steps) if step != REPEATED] or [len(steps) - 1]
         lengths, strides = [self.lengths[dim] for dim in dims], self.strides(name, dims)
         packing = self.packing(name)
         if packing is not None:
-            strides = [*(_in_bytes(step, packing) for step in strides[:-1]), strides[-1]]
-            lengths[-1] = _in_bytes(lengths[-1], packing)
+            own = dims.index(self.along(name))
+            strides = [step if at == own else _in_bytes(step, packing) for at, step in enumerate(strides)]
+            lengths[own] = _in_bytes(lengths[own], packing)
         return view(self.pointer(name), lengths, strides), dims
+
+    def along(self, name: str) -> int:
+        """The dimension along which an array's elements follow each other; the last where none do."""
+        unit = self.spec.unit(name)
+        return self.spec.rank - 1 if unit is None else unit
 
     def packing(self, name: str) -> Packing | None:
         """How an array's elements share bytes."""
@@ -91,8 +98,9 @@ class Block:
         extents, origins = [self.spec.tile[dim] for dim in dims], [origin[dim] for dim in dims]
         packing = self.packing(name)
         if packing is not None:
-            extents[-1] = packing.size(extents[-1])
-            origins[-1] = _in_bytes(origins[-1], packing)
+            own = dims.index(self.along(name))
+            extents[own] = packing.size(extents[own])
+            origins[own] = _in_bytes(origins[own], packing)
         return whole.pad(*extents).window(extents, origins), dims
 
     def distribution(self, vector: int, contiguous: int) -> Distribution:

@@ -23,6 +23,7 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator
+from ckmlir.ops.packing import pack_values
 from ckmlir.ops.request import PowerOfTwo, RequestError
 from ckmlir.ops.spec import Reason, not_a_choice, unlike
 from ckmlir.ops.tensors.arrays import Operand
@@ -97,6 +98,7 @@ class MapOperator(Operator[MapProblem, MapSpec]):
     def check(self, problem: MapProblem) -> MapProblem:
         """The problem, if its expression fits its types and its tensors can be addressed."""
         arrays = (*problem.inputs, problem.output)
+        self._check_packed(problem)
         if problem.expression and is_integer([array.dtype for array in arrays]):
             check_integers(parse(problem.expression, tuple(array.name for array in problem.inputs)))
         if problem.align & (problem.align - 1):
@@ -110,6 +112,18 @@ class MapOperator(Operator[MapProblem, MapSpec]):
         names = [array.name for array in (problem.output, *problem.inputs)]
         check_tiles(problem.folded, self._tile(problem), names)
         return problem
+
+    @staticmethod
+    def _check_packed(problem: MapProblem) -> None:
+        """Raise RequestError for packed elements that do not fill bytes, or rows of them that repeat."""
+        for array in (*problem.inputs, problem.output):
+            if find_dtype(array.dtype).packing is None:
+                continue
+            array.array("in")
+            if any(step == 0 and length > 1 for step, length in zip(array.strides, array.shape, strict=True)):
+                raise RequestError(
+                    f"array {array.name}: rows of {array.dtype} do not repeat; expected strides above 0"
+                )
 
     def _tile(self, problem: MapProblem, target: Target | None = None) -> tuple[int, ...]:
         dtypes = [array.dtype for array in (problem.output, *problem.inputs)]
@@ -205,6 +219,8 @@ class MapOperator(Operator[MapProblem, MapSpec]):
     def expected(self, problem: MapProblem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
         output = problem.output
         found = self.reference(problem, arrays)[output.name]
+        if find_dtype(output.dtype).packing is not None:
+            return {output.name: pack_values(found.astype(np.float32), output.dtype)}
         return {output.name: saturated(found, output.dtype, target) if problem.expression else found}
 
     def tolerances(

@@ -6,8 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.lang import Kernel, Tile, cast, copy_to_lds, full, kernel, load, pack, store, to_lds, workgroup_id
+from ckmlir.dialect.distribution_builders import coalesced, in_groups
+from ckmlir.dialect.packing import bytes_over
+from ckmlir.lang import (
+    Kernel,
+    Tile,
+    Window,
+    cast,
+    copy_to_lds,
+    full,
+    kernel,
+    load,
+    pack,
+    repack,
+    store,
+    to_lds,
+    workgroup_id,
+)
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.tensors.blocks import Block, Place, kernel_arguments
 from ckmlir.ops.tensors.expression import parse
@@ -57,6 +72,8 @@ def _input(block: Block, name: str, origin: Mapping[int, Place], distribution: D
     spec = block.spec
     assert isinstance(spec, MapSpec)
     window, dims = block.window(name, origin)
+    if block.packing(name) is not None and not spec.expression:
+        return _moved(block, name, window, distribution)
     if len(dims) == spec.rank and spec.staging == "direct":
         return copy_to_lds(window).read(distribution)
     if len(dims) == spec.rank and spec.staging == "registers" and not spec.crosses(name):
@@ -64,6 +81,21 @@ def _input(block: Block, name: str, origin: Mapping[int, Place], distribution: D
     if len(dims) == spec.rank and spec.crosses(name):
         return to_lds(load(window)).read(distribution)
     return block.load(name, origin, distribution)
+
+
+def _moved(block: Block, name: str, window: Window, distribution: Distribution) -> Tile:
+    """The bytes of packed elements that only move, as the output has them: turned where it shares them along another
+    dimension.
+    """
+    packing, before, after = block.packing(name), block.along(name), block.along(block.spec.arrays[-1])
+    assert packing is not None
+    if before == after:
+        return load(window, bytes_over(distribution, packing))
+    spec = block.spec
+    lengths = [packing.size(one) if dim == before else one for dim, one in enumerate(spec.tile)]
+    lies = in_groups(lengths, spec.waves, before, packing.bytes, packing.elements, across=after)
+    turned = repack(load(window, lies), spec.dtypes[spec.place(name)], before, after)
+    return to_lds(turned).read(bytes_over(distribution, packing))
 
 
 def _value(spec: MapSpec, tiles: Mapping[str, Tile], distribution: Distribution) -> Tile:

@@ -48,7 +48,10 @@ class MapSpec(TileSpec):
     def crosses(self, name: str) -> bool:
         """Whether an input's elements follow each other along another dimension than the output's."""
         unit = self.unit(name)
-        return unit is not None and unit != self.last and self.tile[unit] >= 4 and self.tile[self.last] >= 4
+        if unit is None or unit == self.last:
+            return False
+        packed = find_dtype(self.dtypes[self.place(name)]).packing is not None
+        return packed or (self.tile[unit] >= 4 and self.tile[self.last] >= 4)
 
     @property
     def element_bytes(self) -> int:

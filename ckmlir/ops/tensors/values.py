@@ -10,7 +10,9 @@ from ckmlir.ops.operator import ArraySpec
 
 
 def moved_values(array: ArraySpec, generator: np.random.Generator) -> Array:
-    """Any integers that the element type holds, or normally distributed numbers."""
+    """Any integers that the element type holds, any bytes of packed ones, or normally distributed numbers."""
+    if find_dtype(array.dtype).packing is not None:
+        return generator.integers(0, 256, array.shape, dtype=np.uint8)
     if find_dtype(array.dtype).is_integer:
         limits = np.iinfo(np.int8 if array.dtype == "i8" else np.int32)
         return generator.integers(limits.min, limits.max, array.shape, endpoint=True)

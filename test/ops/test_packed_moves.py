@@ -1,0 +1,78 @@
+"""Elements of 4 and 6 bits that move: the dimension along which they share bytes stays, or becomes another."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_runner import CHIPS, checked
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.dtypes import PACKED_TYPES, find_dtype
+from ckmlir.ops.packing import pack_codes, unpack_codes
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import run_operator
+from ckmlir.targets import get_target
+
+CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("transpose2d", "gfx942", {"dtype": "fp4", "m": 200, "n": 130, "stride": 140, "ystride": 210}),
+    ("transpose2d", "gfx90a", {"dtype": "fp6", "m": 132, "n": 260}),
+    ("transpose2d", "gfx950", {"dtype": "u4", "m": 1000, "n": 2}),
+    ("batched_transpose", "gfx950", {"dtype": "bf6", "layout": "NHWC", "n": 2, "c": 36, "h": 3, "w": 4}),
+    ("batched_transpose", "gfx90a", {"dtype": "i4", "n": 3, "c": 6, "h": 5, "w": 10}),
+    ("copy", "gfx942", {"dtype": "fp6", "m": 33, "n": 44, "stride": 52, "ystride": 48, "align": 1}),
+    ("permute", "gfx90a", {"dtype": "fp4", "shape": "6x10x14", "perm": "1x0x2", "strides": "200x20x1"}),
+    ("permute", "gfx950", {"dtype": "i4", "shape": "6x10x14", "perm": "2x0x1"}),
+    ("permute", "gfx942", {"dtype": "bf6", "shape": "4x3x5x8x2x4", "perm": "5x3x1x2x4x0"}),
+    ("permute", "gfx942", {"dtype": "fp4", "shape": "0x4"}),
+]
+
+
+@pytest.mark.parametrize(("name", "chip", "keys"), CASES)
+def test_moves(name: str, chip: str, keys: dict[str, Any]) -> None:
+    checked(name, chip, keys)
+
+
+def drawn(seed: int) -> tuple[str, dict[str, Any]]:
+    """A permutation of some dimensions that fills bytes on both sides."""
+    chosen = random.Random(seed)
+    dtype, rank = chosen.choice(PACKED_TYPES), chosen.randint(2, 5)
+    packing = find_dtype(dtype).packing
+    assert packing is not None
+    order = chosen.sample(range(rank), rank)
+    shape = [chosen.choice((1, 2, 3, 5, 8, 17)) for _ in range(rank)]
+    for dim in (rank - 1, order[-1]):
+        shape[dim] = packing.elements * chosen.choice((1, 2, 5, 16, 33))
+    words = {"shape": "x".join(map(str, shape)), "perm": "x".join(map(str, order))}
+    return chosen.choice(CHIPS), {"dtype": dtype, "align": chosen.choice((1, 4, 16)), **words}
+
+
+@pytest.mark.parametrize("seed", [pytest.param(one, marks=[] if one < 6 else pytest.mark.full) for one in range(120)])
+def test_any_permutation(seed: int) -> None:
+    chip, keys = drawn(seed)
+    checked("permute", chip, keys)
+
+
+@pytest.mark.parametrize("dtype", ["fp4", "fp6"])
+def test_codes_move_unchanged(dtype: str) -> None:
+    """Every pair of codes at every place of a byte, negative zeros among them."""
+    operator, target, count = find_operator("transpose2d"), get_target("gfx942"), 1 << find_dtype(dtype).bits
+    codes = (np.arange(count)[:, None] * 3 + np.arange(4 * count)[None, :] * 5).astype(np.uint8) % count
+    problem = operator.problem(m=count, n=4 * count, dtype=dtype)
+    result = run_operator(operator, problem, {"x": pack_codes(codes, dtype)}, target, open_device("sim", target))
+    np.testing.assert_array_equal(unpack_codes(result.outputs["y"], dtype), codes.T)
+
+
+@pytest.mark.parametrize(("name", "keys", "words"), [
+    ("permute", {"dtype": "fp6", "shape": "4x8", "perm": "1x0", "strides": "0x1"}, "rows of fp6 do not repeat"),
+    ("permute", {"dtype": "fp6", "shape": "3x8", "perm": "1x0"}, "y: fp6 fills bytes with 4 elements along the last"),
+    ("permute", {"dtype": "fp4", "shape": "4x8", "strides": "1x4"}, "x: fp4 shares bytes with its neighbours, which"),
+    ("transpose2d", {"dtype": "i4", "m": 4, "n": 9}, "x: i4 fills bytes with 2 elements along the last dimension"),
+    ("copy", {"dtype": "fp4", "through": "direct"}, "through=direct: elements of fp4 share bytes; expected none"),
+    ("cast", {"dtype": "fp4", "shape": "4x8", "strides": "0x1"}, "array x: rows of fp4 do not repeat"),
+])  # fmt: skip
+def test_what_is_refused(name: str, keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        find_operator(name).problem(**keys)
+    assert words in str(refused.value) and "expected" in str(refused.value)
