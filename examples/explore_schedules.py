@@ -93,4 +93,11 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except CkmlirError as error:
+        print(f"explore_schedules.py: error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("explore_schedules.py: interrupted", file=sys.stderr)
+        sys.exit(130)

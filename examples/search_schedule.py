@@ -8,7 +8,8 @@ ended goes on where it was, and one with a larger --seen on from there. --on das
 
 The best schedule is adopted if its launch takes at least --gain per cent less time by the model and nothing speaks
 against it (`confirm`: proof, spills, waits, wait states, numbers under all checkers): it is written out under a name of
-its own, for `ckmlir … --schedule FILE` and for a table of named schedules. Exit status 1: nothing was adopted.
+its own, for `ckmlir … --schedule FILE` and for a table of named schedules. Exit status 1: nothing was adopted; 2: a bad
+request; 130: it was interrupted.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ckmlir.dialect.schedule import Schedule
+from ckmlir.errors import CkmlirError
 from ckmlir.runtime.calls import LOCAL, open_workers
 from ckmlir.scheduling.candidates import Subject, bench_of, confirm
 from ckmlir.scheduling.search import Search
@@ -38,6 +40,8 @@ def main() -> int:
     parser.add_argument("--name", default="found", help="of the adopted schedule")
     parser.add_argument("-o", "--output", type=Path, help="its file")
     options = parser.parse_args()
+    if options.jobs is not None and options.jobs < 1:
+        parser.error(f"--jobs {options.jobs}: expected at least 1")
     keys = tuple((name, value) for name, _, value in (text.partition("=") for text in options.keys))
     subject = Subject("gemm", keys, options.arch)
     bench = bench_of(subject)
@@ -63,4 +67,11 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except CkmlirError as error:
+        print(f"search_schedule.py: error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("search_schedule.py: interrupted; a search with these records goes on here", file=sys.stderr)
+        sys.exit(130)

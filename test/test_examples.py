@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ckmlir.errors import CkmlirError
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -85,3 +87,34 @@ def test_with_torch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     monkeypatch.setattr(sys, "argv", ["with_torch.py"])
     runpy.run_path(str(EXAMPLES / "with_torch.py"), run_name="__main__")
     assert capsys.readouterr().out.count("largest error") == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "ends", "status", "said"),
+    [
+        ("search_schedule.py", KeyboardInterrupt(), 130, "interrupted; a search with these records goes on here"),
+        ("search_schedule.py", CkmlirError("m=oops"), 2, "error: m=oops"),
+        ("explore_schedules.py", KeyboardInterrupt(), 130, "interrupted"),
+        ("explore_schedules.py", CkmlirError("no chip"), 2, "error: no chip"),
+    ],
+)
+def test_long_examples_end_with_a_message(
+    name: str,
+    ends: BaseException,
+    status: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where somebody interrupts them, and where a request is refused: one line, no traceback."""
+
+    def end(*_: object, **__: object) -> None:
+        raise ends
+
+    monkeypatch.setattr(sys, "argv", [name])
+    monkeypatch.setattr("ckmlir.scheduling.candidates.bench_of", end)
+    monkeypatch.setattr("ckmlir.scheduling.workbench.Workbench.of", end)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    assert ended.value.code == status
+    assert capsys.readouterr().err == f"{name}: {said}\n"

@@ -115,8 +115,9 @@ def array_spec(
         step *= shape[place]
     array = ArraySpec(name, tuple(shape), dtype, role, tuple(strides), align)
     if limited and array.nbytes > MAXIMUM_ARRAY_BYTES:
+        apart = "" if pitch in (None, *shape[-1:]) else f" with rows {pitch} elements apart"
         raise RequestError(
-            f"array {name} of shape {'x'.join(map(str, shape))} takes {array.nbytes} bytes; "
+            f"array {name} of shape {'x'.join(map(str, shape))}{apart} takes {array.nbytes} bytes; "
             f"kernels address at most {MAXIMUM_ARRAY_BYTES}"
         )
     return array

@@ -66,6 +66,21 @@ def order_decides(terms: Array, axis: int | tuple[int, ...], precision: Precisio
     return found
 
 
+def products_lost(left: Array, right: Array, least: float) -> Array:
+    """How much the products of every row of `left` with every one of `right` may lack where factors below `least` count
+    as zero, by Euclidean lengths; what is not a number is left out.
+    """
+
+    def lengths(rows: Array, most: float) -> Array:
+        kept = np.where(np.abs(rows) < most, rows, 0.0)
+        found: Array = np.linalg.norm(kept, axis=-1)
+        return found
+
+    of_left, of_right = (np.outer(lengths(left, a), lengths(right, b)) for a, b in ((least, np.inf), (np.inf, least)))
+    found: Array = of_left + of_right
+    return found
+
+
 def rows_of_numbers(x: Array) -> Array:
     """The rows, all NaN where one element is NaN or infinite."""
     found: Array = np.where(np.isfinite(x).all(axis=1, keepdims=True), x, np.nan)

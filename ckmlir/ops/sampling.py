@@ -15,6 +15,8 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 31, 37, 61, 67, 127, 131, 257, 509, 1021)
 LARGE = (4095, 8192, 8193, 16385, 65535, 65536, 65537, 2**24, 2**30, 2**31 - 8, 2**31 - 1)
 MANY_ELEMENTS = 1 << 18
 """About as many as a shape has at most, most of the time."""
+ENDLESS = 0.04, 0.4
+"""How often all lengths of a shape are large ones: by itself, and where something of the request is empty."""
 
 
 def whole_number(random: Random, minimum: int, multiple: int, request: Mapping[str, object]) -> int:
@@ -44,6 +46,9 @@ def lengths(random: Random, most: int, minimum: int, request: Mapping[str, objec
     """Lengths of dimensions, often as many as another shape of the request has, and rarely of very many elements."""
     ranks = [len(value) for value in request.values() if isinstance(value, tuple) and _whole_numbers(value)]
     rank = random.choice(ranks) if ranks and random.random() < 0.7 else random.randint(1, most)
+    empty = any(0 in _whole_numbers(value) for value in request.values())
+    if random.random() < ENDLESS[empty]:
+        return _endless(random, min(rank, most), minimum)
     found = [whole_number(random, minimum, 1, request) for _ in range(min(rank, most))]
     if random.random() < 0.97:
         while prod(max(length, 1) for length in found) > MANY_ELEMENTS:
@@ -51,6 +56,14 @@ def lengths(random: Random, most: int, minimum: int, request: Mapping[str, objec
             found[longest] = max(found[longest] // 3, minimum)
     if 0 in found and random.random() < 0.3:
         found = [random.choice((length, *LARGE)) if length else 0 for length in found]
+    return tuple(found)
+
+
+def _endless(random: Random, rank: int, minimum: int) -> tuple[int, ...]:
+    """Lengths whose product no 32 bits hold, of an array that is often empty nevertheless."""
+    found = [random.choice(LARGE) for _ in range(rank)]
+    if random.random() < 0.7:
+        found[random.randrange(rank)] = minimum
     return tuple(found)
 
 

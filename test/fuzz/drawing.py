@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from random import Random
 
@@ -11,6 +12,7 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.request import Choice, Flag, Key, PowerOfTwo, Real
 from ckmlir.ops.special_values import KINDS
 from ckmlir.ops.tensors.expression_key import ExpressionKey
+from ckmlir.ops.tensors.functions import function_names, sample_call
 from ckmlir.targets import TARGETS
 
 GIVEN = 0.85
@@ -20,7 +22,7 @@ FEW = 0.25
 """Share of the requests with few keys, in which each is given so much more seldom: what one asks for by itself."""
 REPAIRS = 12
 """How often a request that is refused loses the key that the refusal names, or any."""
-CHECKED, GUARDED = 0.2, 0.5
+CHECKED, GUARDED = 0.3, 0.5
 """Shares of trials under all checkers, and with guard bytes."""
 
 
@@ -33,7 +35,8 @@ def draw(operator: str, random: Random) -> Trial:
     for key in keys:
         if random.random() < less * _share(key):
             value = key.sample(random, request)
-            request[key.name] = key.read(value)
+            with contextlib.suppress(Exception):  # what a key cannot read, running the trial finds
+                request[key.name] = key.read(value)
             given[key.name] = key.text(value)
     return Trial(
         operator,
@@ -44,6 +47,20 @@ def draw(operator: str, random: Random) -> Trial:
         guarded=random.random() < GUARDED,
         checks="all" if random.random() < CHECKED else "",
     )
+
+
+def draw_call(number: int, random: Random) -> Trial:
+    """A trial of one function of variables and numbers, mostly of special values: of the next one with the next number.
+    """
+    names = function_names()
+    name = names[number % len(names)]
+    keys = {
+        "op": sample_call(random, name, ("a", "b")),
+        "shape": random.choice(("24x40", "8x128", "3x67")),
+        "dtype": random.choice(("f32", "f32", "f16", "bf16")),
+    }
+    values = random.choice(("ordinary", "special", "special", "huge"))
+    return Trial("elementwise", keys, random.choice(tuple(TARGETS)), random.randrange(1000), values)
 
 
 def _share(key: Key) -> float:

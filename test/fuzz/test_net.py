@@ -133,6 +133,21 @@ def test_special_values_are_in_every_kind_of_float() -> None:
     assert special_values("special", specs, given, 1)["a"] is given["a"]
 
 
+def test_whole_slices_are_special() -> None:
+    """Rows, columns, slices along any dimension and arrays of one value; and such with another beside."""
+    spec = ArraySpec("x", (4, 6, 8), "f32", "in", (48, 8, 1))
+    seen = {"row": 0, "column": 0, "slice": 0, "array": 0, "all but one": 0}
+    for seed in range(200):
+        x = special_values("special", {"x": spec}, {"x": np.ones((4, 6, 8), np.float32)}, seed)["x"]
+        nan = np.isnan(x)
+        seen["row"] += nan.all(axis=2).any()
+        seen["column"] += nan.all(axis=1).any()
+        seen["slice"] += nan.all(axis=(1, 2)).any()
+        seen["array"] += nan.all()
+        seen["all but one"] += (nan.sum(axis=2) == 7).any()
+    assert all(count >= 2 for count in seen.values()), seen
+
+
 LEAVING = ("moe_sorting", "fmha_fwd_appendkv", "fmha_bwd_join")
 
 

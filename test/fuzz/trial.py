@@ -9,6 +9,7 @@ import shlex
 import signal
 import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +17,18 @@ import numpy as np
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator, require_valid
-from ckmlir.ops.plan import KernelStep, make_plan
+from ckmlir.ops.plan import KernelStep, Plan, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.special_values import special_values
 from ckmlir.runtime import FindingsFault, run_operator
+from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.run import check_outputs
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.sim.checks import parse_checks
 from ckmlir.targets import get_target
 
 MOST_BYTES, MOST_WORK_ITEMS, MOST_FLOPS = 1 << 21, 1 << 20, 1 << 30
-"""Of all arrays, of all launches, and of what an operator counts: larger requests are made and not run."""
+"""Of all arrays, of all launches, and of what an operator counts: larger requests are traced and not run."""
 LONGEST = 90.0
 """Seconds that a run may take, reference included; what takes longer counts as too large."""
 REFUSED, LARGE, RIGHT, KNOWN, FAILED = "refused", "large", "right", "known", "failed"
@@ -114,14 +116,27 @@ def _attempt(trial: Trial) -> Outcome:
     if not any(array.nbytes for array in specs.values() if array.role == "out") and launches:
         return Outcome(FAILED, "no output has an element, and a kernel is launched")
     work_items = sum(math.prod((*launch.grid, *launch.block)) for launch in launches)
-    if sum(array.nbytes for array in specs.values()) > MOST_BYTES or work_items > MOST_WORK_ITEMS:
-        return Outcome(LARGE)
-    if (operator.flops(problem) or 0) > MOST_FLOPS:
-        return Outcome(LARGE)
+    too_large = sum(array.nbytes for array in specs.values()) > MOST_BYTES or work_items > MOST_WORK_ITEMS
+    if too_large or (operator.flops(problem) or 0) > MOST_FLOPS:
+        return _prepared(operator, problem, plan, trial)
     arrays = special_values(trial.values, specs, operator.inputs(problem, target, trial.seed), trial.seed)
     device = SimulatorDevice(target, seed=trial.seed, checks=parse_checks(trial.checks) if trial.checks else ())
     result = run_operator(operator, problem, arrays, target, device, guarded=trial.guarded)
     return _compared(operator, problem, arrays, result.outputs, target)
+
+
+def _prepared(operator: Operator[Any, Any], problem: Any, plan: Plan, trial: Trial) -> Outcome:
+    """What is too large to be run is traced; where checkers would watch it, it is compiled, loaded and bound."""
+    target = get_target(trial.arch)
+    for step in plan.kernels:
+        against = step.operator.mismatches(step.problem, step.spec, target)
+        if against:
+            return Outcome(FAILED, f"a kernel does not cover the problem that it was chosen for: {against[0]}")
+        step.operator.build(step.spec, target)
+    if trial.checks:
+        with closing(Executable(SimulatorDevice(target), operator, problem)) as executable:
+            executable.bind(problem)
+    return Outcome(LARGE)
 
 
 def _compared(operator: Operator[Any, Any], problem: Any, arrays: Any, outputs: Any, target: Any) -> Outcome:

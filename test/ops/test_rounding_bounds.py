@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ckmlir.ops.tensors.expression import parse
-from ckmlir.ops.tensors.rounding import Bounded, bounded_error
+from ckmlir.ops.tensors.functions import FUNCTIONS
+from ckmlir.ops.tensors.rounding import Bounded, bounded_error, expression_error
 
 NAN, INF = float("nan"), float("inf")
 
@@ -29,6 +32,37 @@ def test_what_is_certain(text: str, value: float, error: float, certain: bool) -
     given = {"a": Bounded(np.array([value]), np.array([error])), "b": Bounded(np.array([-1.0]), np.array([0.0]))}
     found = bounded_error(parse(text, ("a", "b")), given)
     assert np.isfinite(found).all() == certain
+
+
+SPECIAL = (NAN, INF, -INF, -3.0, -0.5, 0.0, 2.0, 1e20)
+
+
+@pytest.mark.parametrize(("text", "unknown"), [
+    ("pow(a, 2)", {1e20}),  # the product overflows
+    ("pow(a, b)", set()),
+    ("sqrt(a)", set()),
+    ("log(a)", set()),
+    ("exp(a)", set()),
+    ("tanh(a)", set()),
+    ("a * 3 + b", set()),
+    ("a / b", set()),
+    ("a * a", {1e20}),
+    ("a * a - a", {1e20}),  # an addition may take the product as it is, so it may be finite
+    ("1 / a", {0.0}),  # of a zero whose sign is open
+])  # fmt: skip
+def test_what_is_promised_of_special_values(text: str, unknown: set[float]) -> None:
+    """NaN and infinities that come from operands or from the function itself, whatever rounding does."""
+    values = {"a": np.array(SPECIAL), "b": np.full(len(SPECIAL), -2.0)}
+    free = np.isinf(expression_error(parse(text, ("a", "b")), values))
+    assert {value for value, one in zip(SPECIAL, free, strict=True) if one} == unknown
+
+
+def test_a_function_is_promised_where_its_text_has_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the text is wrong, which no rounding is."""
+    wrong = replace(FUNCTIONS["pow"], text="exp2(y * log2(x))")
+    monkeypatch.setitem(FUNCTIONS, "pow", wrong)
+    error = expression_error(parse("pow(a, b)", ("a", "b")), {"a": np.array([-3.0]), "b": np.array([2.0])})
+    assert error == 0
 
 
 @pytest.mark.parametrize(("error", "expected"), [(0.0, 0.0), (1.0, 8.0)])

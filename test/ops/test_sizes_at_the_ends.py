@@ -95,6 +95,7 @@ def test_what_has_no_elements_touches_nothing(name: str, keys: dict[str, Any]) -
         ("pooling", {"image": (9,), "window": (3,), "dilations": (2**30,), "pads": (MAXIMUM_SIZE,)}, "as long as"),
         ("pooling", {"image": (2**20, 2**20), "window": (2**16, 2**16), "strides": (2**20,), "c": 1}, "number"),
         ("copy", {"m": MAXIMUM_SIZE, "n": MAXIMUM_SIZE}, "workgroups; one launch takes"),
+        ("gather_rows", {"rows": 9, "n": 4, "stride": MAXIMUM_SIZE}, "9x4 with rows 2147483647 elements apart takes"),
         ("elementwise", {"op": "+".join("a" * 1000)}, "characters; expected at most 2000"),
         ("elementwise", {"op": "a + 3000000000", "dtype": "i32"}, "3000000000 is not a 32-bit integer"),
         ("elementwise", {"op": lambda a: a * float("nan")}, "nan is not a part of an expression"),

@@ -116,6 +116,17 @@ def test_rows_of_any_magnitude_are_normalised(name: str, keys: dict[str, Any], d
         assert statistic not in found or np.isnan(found[statistic][3:6]).all()
 
 
+@pytest.mark.parametrize("variance", ["centred", "welford", "squares"])
+def test_without_eps_rounding_decides_on_rows_of_equal_numbers(variance: str) -> None:
+    """Of them nothing is promised but the mean; of zeros that they are divided by 0, and so NaN."""
+
+    def equal(x: Array) -> None:
+        x[0], x[1], x[2] = 65504, 0, 0.1
+
+    found = outputs_for("layernorm2d", "gfx942", {"x": equal}, m=4, n=3, eps=0, save_stats=1, variance=variance)
+    assert found["mean"][0] == 65504 and found["inv_std"][1] == INFINITY and np.isnan(found["y"][1]).all()
+
+
 # -- expressions
 
 BASES = [-INFINITY, -1e30, -3.5, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, 3.5, 1e30, INFINITY, NAN]
@@ -138,6 +149,18 @@ def test_power_is_that_of_c(dtype: str) -> None:
     np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
     np.testing.assert_array_equal(np.sign(found), np.sign(wanted))
     np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted))
+
+
+def test_powers_of_negative_denormals_are_those_of_negative_numbers() -> None:
+    """NaN where the exponent is a fraction, the sign of odd ones; their magnitude counts as 0."""
+
+    def given(values: list[float]) -> Any:
+        return lambda array: array.__setitem__(..., np.float32(values))
+
+    bases, exponents = [-1e-40] * 6, [0.5, -2.5, -1e-40, 3.0, -3.0, -2.0]
+    changes = {"a": given(bases), "b": given(exponents)}
+    found = outputs_for("elementwise", "gfx942", changes, op="pow(a, b)", shape=(6,), dtype="f32")["y"]
+    np.testing.assert_array_equal(found, [NAN, NAN, NAN, 0, -INFINITY, INFINITY])
 
 
 @pytest.mark.parametrize("exponent", [-3, -1, 0, 1, 2, 5, 64, 0.5, 65])

@@ -13,7 +13,7 @@ from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import scored
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.precision import OVERFLOW, UNIT
+from ckmlir.ops.precision import OVERFLOW, UNIT, products_lost
 from ckmlir.targets import Target
 
 LARGEST = {"f16": 65504.0, "bf16": OVERFLOW, "f32": OVERFLOW}
@@ -49,7 +49,8 @@ def silu_tolerances(problem: Problem, arrays: Mapping[str, Array], target: Targe
     """Tolerances of o, and of what parts write; u is f32's unit roundoff, every sum is over f32 products.
 
     A score s = scale·q·k has error E = (d + 8) u scale |q| |k| + 2 u |s|, by Euclidean lengths, with the rounding of
-    the exponent; parts add theirs. So its weight w has the error 1.1 E (the steepest slope), to which exponential, sum,
+    the exponent; parts add theirs, and so does what is lost where denormals count as zero (`products_lost`). So its
+    weight w has the error 1.1 E (the steepest slope), to which exponential, sum,
     reciprocal and products add 6 u |w|. P is rounded to the dtype, towards zero at worst: 2 unit roundoffs, and the
     error of underflow, which is the smallest normal number where matrix instructions take denormals for zero. A sum
     over n keys adds r = 2 (n / 32 + 8) u. With c the scale of weights, and sums over the keys that are attended to:
@@ -73,6 +74,8 @@ def silu_tolerances(problem: Problem, arrays: Mapping[str, Array], target: Targe
         kept = one.scores > -np.inf
         scores = np.where(kept, np.abs(one.scores), 0.0)
         error = (problem.d + 8) * UNIT * problem.score_scale * lengths + 2 * UNIT * scores
+        if flushes:
+            error = error + problem.score_scale * products_lost(query, key, dtype.least_normal)
         for changed in score_parts(problem):
             error = error + changed.error(problem, place, arrays)
         weights, sums = np.abs(silu(one.scores)), 2 * (place.keys / 32 + 8) * UNIT

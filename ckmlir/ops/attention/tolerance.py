@@ -14,7 +14,7 @@ from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import REFERENCE_ROWS, lse_rows, lse_shape, scored
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
-from ckmlir.ops.precision import OVERFLOW, through_jumps
+from ckmlir.ops.precision import OVERFLOW, products_lost, through_jumps
 from ckmlir.ops.tensors.rounding import saturated, underflow
 from ckmlir.targets import Target
 
@@ -35,7 +35,8 @@ def fmha_tolerances(
 
     A score s = scale·q·k has error E = (d + 8) u scale |q| |k|, by Euclidean lengths: d products, the scaling and the
     exponent's argument, and SCALINGS u more where scales in memory are a part; to which parts that change scores, or
-    join the sum, add theirs, for keys whose weight is not below e^-RELEVANT of the largest. The exponential, the
+    join the sum, add theirs, for keys whose weight is not below e^-RELEVANT of the largest; and so do the products that
+    are lost where matrix instructions take denormals for zero (`products_lost`). The exponential, the
     running maximum's rescaling of every block of 32 keys and the row sum add r = 2 (sk / 32 + 8) u, relative; so a
     weight has the relative error 2 E + r, and P, rounded to the dtype towards zero at worst, up to 2 unit roundoffs
     more, and the absolute error of underflow, which dividing by the row sum does not enlarge since that is at least
@@ -120,10 +121,12 @@ def _score_errors(problem: Problem, arrays: Mapping[str, Array], least: float) -
             heads[where] = key, float(_lengths(key).max(initial=0.0)), not np.isfinite(value).all()
         key, longest, unbounded = heads[where]
         query = problem.queries_of(place, arrays)
-        lse_rows(problem, error, place)[:] = roundings * u * problem.score_scale * _lengths(query) * longest
+        own = roundings * u * _lengths(query) * longest
         found = _overflowing(problem, query, key)
         if least:
+            own = own + products_lost(query, key, least).max(axis=1, initial=0.0)
             found |= _infinite_times_denormal(query, key, least)
+        lse_rows(problem, error, place)[:] = problem.score_scale * own
         lse_rows(problem, free, place)[:] = found
         lse_rows(problem, free_o, place)[:] = unbounded
     if problem.parts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,7 +29,10 @@ def read_batch(single: Problem, names: Sequence[str], values: Mapping[str, Any])
     for name in names:
         unused = [key.name for key in _keys_of(name) if values[key.name] is not None]
         if unused and name not in there:
-            raise RequestError(f"{unused[0]}: op={single.op or 'acc'} has no D tensor {name}")
+            what = f"there is no array {name}; leave it out"
+            if re.fullmatch(r"d\d", name):
+                what = f"op={single.op or 'acc'} has no D tensor {name}"
+            raise RequestError(f"{unused[0]}: {what}")
     return batched(single, values["batch"], values)
 
 

@@ -87,7 +87,8 @@ class Layernorm2d(Norm[Layernorm2dOptions, Layernorm2dSpec]):
 
         and what is lost where results are denormal.
 
-        Each row has its own bounds, from its largest |x| and |x - mean|.
+        Each row has its own bounds, from its largest |x| and |x - mean|. Without eps a row of equal numbers is divided
+        by what rounding leaves of its variance; only one of zeros has none for sure.
         """
         gamma, beta = (arrays[name].astype(np.float64) for name in ("gamma", "beta"))
         steps, n, x = fold_steps(problem.sizes["n"]), problem.sizes["n"], rows_of_numbers(x)
@@ -109,7 +110,8 @@ class Layernorm2d(Norm[Layernorm2dOptions, Layernorm2dSpec]):
             y_error = np.abs(gamma) * row_error[:, None] + 3 * UNIT * (np.abs(y) + np.abs(beta))
             y_error += (1 + np.abs(gamma)) * LEAST_NORMAL
             errors = {"mean": mean_error, "inv_std": relative * inv_std + DENORMAL}
-        return Normalized(y, y_error, {"mean": mean, "inv_std": inv_std}, errors)
+        undecided = np.isinf(inv_std) & (extent > 0)
+        return Normalized(y, y_error, {"mean": mean, "inv_std": inv_std}, errors, undecided)
 
 
 OPERATOR = Layernorm2d()

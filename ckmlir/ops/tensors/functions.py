@@ -5,7 +5,8 @@ variables x, y and z. A text that is only an approximation also has the function
 
 The chip's transcendental functions (sqrt, rsqrt, exp2, log2 and what is made of them) take denormals of f32 for zeros.
 `pow` is that of C: negative numbers have powers where the exponent is whole, anything to the power of 0 is 1, and so is
-1 to any power, NaN included; -0 counts as 0. Whole exponents up to 64 that are written as numbers are multiplications.
+1 to any power, NaN included; -0 counts as 0, and a negative denormal as a negative number next to it. Whole exponents
+up to 64 that are written as numbers are multiplications.
 `maximum` and `minimum` give the number where one of both is NaN; so relu, clamp and hard_sigmoid of NaN are their lower
 bounds. The sign of NaN is 0. All others are NaN of it.
 
@@ -97,7 +98,7 @@ FUNCTIONS: dict[str, Function] = {
     "log1p": Function(1, np.log1p, "log(1 + x)"),
     "pow": Function(
         2,
-        lambda x, y: np.float_power(_flushing(np.abs)(x) * np.sign(x) + 0.0, y),
+        lambda x, y: np.where(x < 0, _sign_below_zero(x, y), 1.0) * np.float_power(_flushing(np.abs)(x), y),
         "_sign_of_power(x, y) * exp2(_exponent(x, y))",
     ),
     "_exponent": Function(  # 1 to any power and any number to the power of 0 are 1, NaN included
@@ -153,18 +154,45 @@ def function_names() -> list[str]:
     return sorted(name for name in FUNCTIONS if not name.startswith("_"))
 
 
-def sample_expression(random: Random, variables: Sequence[str], depth: int = 2) -> str:
-    """An expression of some of the variables, for tests."""
+def sample_expression(random: Random, variables: Sequence[str]) -> str:
+    """An expression of some of the variables, for tests: mostly a small tree; sometimes one function and nothing else,
+    or one of hundreds of parts."""
+    way = random.random()
+    if way < 0.25:
+        return sample_call(random, random.choice(function_names()), variables)
+    if way < 0.29:
+        most = 1900 // (max(map(len, variables)) + 3)  # with spaces no longer than an expression may be
+        count = random.randint(most // 2, most)
+        return "".join(random.choice(variables) + random.choice("+-") for _ in range(count)) + "1"
+    if way < 0.31:
+        deep = random.randint(30, 150)
+        return "abs(" * deep + random.choice(variables) + ")" * deep
+    return _sample_tree(random, variables, 2)
+
+
+def _sample_tree(random: Random, variables: Sequence[str], depth: int) -> str:
     if depth == 0 or random.random() < 0.15:
-        return random.choice((*variables, *variables, str(random.choice((0, 1, 2, 0.5, 3.25, 1e-3)))))
+        return random.choice((*variables, *variables, _sample_number(random)))
 
     def part() -> str:
-        return sample_expression(random, variables, depth - 1)
+        return _sample_tree(random, variables, depth - 1)
 
     if random.random() < 0.5:
         return f"({part()} {random.choice('+-*/')} {part()})"
-    name = random.choice(function_names())
+    return _call(random, random.choice(function_names()), part)
+
+
+def sample_call(random: Random, name: str, variables: Sequence[str]) -> str:
+    """A function of variables and numbers."""
+    return _call(random, name, lambda: _sample_tree(random, variables, 0))
+
+
+def _call(random: Random, name: str, part: Callable[[], str]) -> str:
     parts = [part() for _ in range(FUNCTIONS[name].arity)]
     if name == "where":
         parts[0] = f"{parts[0]} {random.choice(('<', '<=', '>', '>=', '==', '!='))} {part()}"
     return f"{name}({', '.join(parts)})"
+
+
+def _sample_number(random: Random) -> str:
+    return str(random.choice((0, 1, 2, -1, 3, 0.5, -2.5, 3.25, 1e-3)))

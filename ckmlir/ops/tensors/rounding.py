@@ -62,7 +62,8 @@ class _Bounds:
 
     def binary(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
         found = self._binary(symbol, left, right)
-        return Bounded(found.value, np.where(_surely_nan(left) | _surely_nan(right), 0.0, found.error))
+        sure = _surely_nan(left) | _surely_nan(right) | _stays_infinite(symbol, left, right)
+        return Bounded(found.value, np.where(sure, 0.0, found.error))
 
     def _binary(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
         (a, ea), (b, eb) = left, right
@@ -99,11 +100,14 @@ class _Bounds:
         if function.text is not None:
             found = expanded(name, self, arguments)
             value = function.exact(*(argument.value for argument in arguments))
-            # An infinity of the text's own, where the function is finite, is not a rounding error.
-            return self._bounded(value, found.error + function.error * 1.01, 0.0)
-        value = function.exact(*(argument.value for argument in arguments))
+            # A NaN of the text's own, where the function has a value, is not a rounding error: the value is promised.
+            error = np.where(_surely_nan(found), 0.0, found.error)
+            return self._bounded(value, error + function.error * 1.01, 0.0)
+        exact = function.exact(*(argument.value for argument in arguments))
+        value, within = self._precision.within(exact), self._precision.within
         moved = [
-            function.exact(*(argument.value + sign * argument.error for argument in arguments)) for sign in (-1, 1)
+            within(function.exact(*(argument.value + sign * argument.error for argument in arguments)))
+            for sign in (-1, 1)
         ]
         error = np.maximum(*(np.where(_same(end, value), 0.0, np.abs(end - value)) for end in moved))
         if len(arguments) > 1:  # maximum and minimum: no further than the argument that moves more
@@ -113,12 +117,28 @@ class _Bounds:
             # NaN on both sides, but it may be a number
             unknown = unknown | (np.isnan(argument.value) & np.isinf(argument.error))
         error = np.where(unknown, np.inf, error)
-        return self._bounded(value, error + (self._tiny if function.ulps else 0.0), 2 * function.ulps)
+        if function.ulps:  # infinity may be the largest number only where it is near that
+            error = error + np.where(np.abs(exact) <= 2 * self._precision.overflow, self._tiny, 0.0)
+        return self._bounded(value, error, 2 * function.ulps)
 
 
 def _surely_nan(one: Bounded) -> Any:
     """Where it is NaN whatever rounding does."""
     return np.isnan(one.value) & (one.error == 0)
+
+
+def _stays_infinite(symbol: str, left: Bounded, right: Bounded) -> Any:
+    """Where an infinite operand makes the result infinite whatever rounding does to the other, which is no infinity.
+
+    A product of numbers that overflows is not sure: the addition behind it may take it as it is.
+    """
+    infinite = [np.isinf(one.value) & (one.error == 0) for one in (left, right)]
+    known = [np.isfinite(one.value) & np.isfinite(one.error) for one in (left, right)]
+    if symbol in "*/":  # by what is not zero
+        known = [here & (np.abs(one.value) > one.error) for here, one in zip(known, (left, right), strict=True)]
+    if symbol == "*":
+        known = [here | one for here, one in zip(known, infinite, strict=True)]
+    return (infinite[0] & known[1]) | (infinite[1] & known[0] if symbol != "/" else False)
 
 
 def _same(one: Any, other: Any) -> Any:

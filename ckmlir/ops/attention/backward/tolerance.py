@@ -16,7 +16,7 @@ from ckmlir.ops.attention.part import score_parts
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
-from ckmlir.ops.precision import OVERFLOW, UNIT
+from ckmlir.ops.precision import OVERFLOW, UNIT, products_lost
 from ckmlir.targets import Target
 
 BY_HEAD = ("dq", "dk", "dv")
@@ -49,6 +49,8 @@ def backward_tolerances(
         all + t |output| + the underflow
 
     and the gradient of a sink logit is off by what `sink_errors` says of each query.
+
+    Exponent and slope add what is lost where denormals count as zero (`products_lost`).
 
     F is what dropout multiplies a weight with, 0 or f; dS is rounded before the multiplication with f, so that its
     smallest number counts f times.
@@ -112,6 +114,9 @@ def _bounds(
         lse = np.where(np.isfinite(one.lse), np.abs(one.lse), 0.0)
         exponent = (attention.d + 8) * UNIT * attention.scale * np.outer(lengths[0], lengths[1])
         exponent += 8 * UNIT * lse[:, None]
+        flushed = 0.0 if target.has("mfma_denormals") or dtype.name == "f32" else dtype.least_normal
+        if flushed:
+            exponent += attention.scale * products_lost(one.q, one.k, flushed)
         for part in score_parts(attention):
             exponent = exponent + part.error(attention, one.place, arrays)
         weights, slopes = one.weights, one.slopes
@@ -120,6 +125,8 @@ def _bounds(
         of_weight = np.where(one.kept, of_weight, 0.0)
         of_slope = (attention.dv + 18) * UNIT * lengths[2][:, None]
         of_slope = of_slope * (one.factors * lengths[3][None, :] + lengths[4][:, None])
+        if flushed:
+            of_slope = of_slope + one.factors * products_lost(one.do, one.v, flushed)
         ds = weights * np.abs(slopes)
         of_ds = of_weight * np.abs(slopes) + (weights + of_weight) * of_slope
         additions = UNIT * (max(attention.sq * problem.ratio, attention.sk) + 12)
