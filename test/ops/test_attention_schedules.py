@@ -94,6 +94,28 @@ def test_four_waves_weave_where_eight_do_not_fit(chip: str, name: str, keys: dic
     outcome(operator, chip, request)
 
 
+MASKED: list[tuple[str, dict[str, Any]]] = [
+    ("gfx942", {"mask": "window:512,0", "sk": 4000}), ("gfx90a", {"mask": "bottom_right", "sk": 4000}),
+    ("gfx90a", {"mask": "window:512,0"}), ("gfx942", {"mask": "window_bottom_right:512,0,4", "dtype": "bf16"}),
+    ("gfx942", {"mask": "window:512,0", "sk": 4000, "sink": 1}), ("gfx90a", {"mask": "window:512,100", "sk": 4000}),
+    ("gfx90a", {"mask": "window_bottom_right:512,0,4"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("chip", "keys"), [*MASKED[:2], *(pytest.param(*one, marks=pytest.mark.full) for one in MASKED[2:])], ids=str
+)
+def test_masks_that_are_woven_by_name_spill_nothing(chip: str, keys: dict[str, Any]) -> None:
+    """With 16 queries a wave, where blocks of 256 queries would spill two to four registers."""
+    target = get_target(chip)
+    problem = FMHA.problem(**{"h": 32, "sq": 4096, "d": 128, "schedule": "qr_woven", **keys})
+    spec = FMHA.spec(problem, target)
+    assert spec.block[0] == 128 and not FMHA.validate(spec, target)
+    kernel = compile_kernel(FMHA, spec, target)
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+
+
 TILES = [(d, dv) for d in (32, 64, 96, 128) for dv in (32, 64, 96, 128)]
 FEW_PRODUCTS = [(32, 32), (96, 128), (128, 64)]
 """Heads of which the writes of K would lie behind reads that lead, if they were spread over the whole product."""

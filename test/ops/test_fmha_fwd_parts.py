@@ -285,7 +285,7 @@ def test_arrays_that_no_sequences_have(
 
 @pytest.mark.parametrize(("keys", "words"), [
     ({"mode": "group"}, "mode=group: it needs seqlens_q and seqlens_k"),
-    ({"mode": "group", "seqlens_q": "5"}, "mode=group: it needs seqlens_k"),
+    ({"mode": "group", "seqlens_q": "5"}, "seqlens_q=5: it needs seqlens_k"),
     ({"mode": "group", "seqlens_q": "5,6", "seqlens_k": "5"}, "seqlens_k=5: 1 numbers for 2 sequences"),
     ({"mode": "group", "seqlens_q": "5", "seqlens_k": "5", "b": 2}, "seqlens_q=5: 1 numbers for 2 sequences"),
     ({"mode": "group", "seqlens_q": "5", "seqlens_k": "5", "slots_q": "4"}, "slots_q=4: 4 rows do not hold"),

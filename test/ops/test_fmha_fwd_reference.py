@@ -286,7 +286,7 @@ def test_reasons(changes: dict[str, object], field: str, words: str) -> None:
         ({"h": 0}, "h=0: expected a whole number from 1"),
         ({"mask": "causal"}, "mask=causal: expected none|top_left"),
         ({"mask": "window:3"}, "mask=window:3: expected"),
-        ({"mask": "window:3,99999999999"}, "L and R are at most"),
+        ({"mask": "window:3,99999999999"}, "numbers are at most"),
         ({"layout": "sbhd"}, "layout=sbhd: expected bhsd|bshd"),
         ({"scale": "inf"}, "scale=inf: expected a finite number"),
         ({"b": 2**31 - 1}, "b=2147483647: a launch takes at most 65535 sequences"),

@@ -190,7 +190,8 @@ def test_lengths_in_device_memory_that_nobody_can_mean() -> None:
 def test_schedules_are_proved(chip: str, schedule: str, edge: str) -> None:
     """With one loop, and with one of its own for blocks of keys that the mask cuts."""
     target = get_target(chip)
-    request = {"h": 1, "sq": 500, "targets": (40,), "window": 300, "d": 64, "schedule": schedule, "edge": edge}
+    candidates = {} if "woven" in schedule else {"targets": (40,)}
+    request = {"h": 1, "sq": 500, "window": 300, "d": 64, "schedule": schedule, "edge": edge, **candidates}
     spec = HSTU.spec(HSTU.problem(**request), target)
     if reasons := HSTU.validate(spec, target):
         assert "transpose" in str(reasons)
@@ -198,6 +199,18 @@ def test_schedules_are_proved(chip: str, schedule: str, edge: str) -> None:
     bench = Workbench.of(HSTU, spec, target)
     assert bench.compile(bench.schedule, code=False).findings == ()
     run(chip, request)
+
+
+@pytest.mark.parametrize(
+    ("chip", "schedule"), [("gfx90a", "qr_woven"), ("gfx942", "qr_woven"), ("gfx950", "qr_woven_async")]
+)
+def test_candidates_are_not_woven(chip: str, schedule: str) -> None:
+    """They would keep six scalar registers and more in lanes, and with 128 channels up to 64 vector ones in scratch."""
+    target = get_target(chip)
+    problem = HSTU.problem(h=32, sq=4096, d=64, targets=(20,), schedule=schedule)
+    (reason,) = HSTU.validate(HSTU.spec(problem, target), target)
+    assert reason.field == "schedule" and "candidates compare each key twice" in reason.why
+    assert not HSTU.validate(HSTU.spec(HSTU.problem(h=32, sq=4096, d=64, window=9, schedule=schedule), target), target)
 
 
 @pytest.mark.parametrize(("keys", "words"), [
@@ -208,6 +221,7 @@ def test_schedules_are_proved(chip: str, schedule: str, edge: str) -> None:
     ({"weights": "softmax", "attn_scale": 1}, "attn_scale=1.0: weights of a softmax have no scale; leave it out"),
     ({"dtype": "fp8"}, "dtype=fp8: expected f16|bf16|f32"),
     ({"window": -1}, "window=-1: expected a whole number from 0"),
+    ({"mode": "group", "seqlens_q": None}, "mode=group: it needs seqlens_q, the"),
 ])  # fmt: skip
 def test_what_is_refused(keys: Keys, words: str) -> None:
     with pytest.raises(RequestError) as refused:

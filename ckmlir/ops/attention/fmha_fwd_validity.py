@@ -22,7 +22,14 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
 )
 from ckmlir.ops.attention.orders import FORWARD_ORDERS, IN_ONE_ROW
 from ckmlir.ops.attention.paged_spec import copied_rows
-from ckmlir.ops.attention.schedule_choice import DEFAULT, TOGETHER, WOVEN_BYTES, woven_places, woven_registers
+from ckmlir.ops.attention.schedule_choice import (
+    DEFAULT,
+    TOGETHER,
+    WOVEN_BYTES,
+    woven_mask,
+    woven_places,
+    woven_registers,
+)
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
@@ -256,6 +263,7 @@ def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
         need = output + 2 * scores + tiles + moving // threads // 4 + operand + woven_registers(spec.parts)
         if not target.has("lds_transpose_read"):
             need += woven_places(spec.dtype, spec.source, keys)
+            need += woven_mask(spec.dtype, spec.mask, ragged=spec.pad_sk)
         return Resources(name, value, threads, lds, output, need, pinned=True)
     # Every wave reads all of K, then V, or its share.
     row = max(spec.d_tile * size, spec.dv_tile * v_size)

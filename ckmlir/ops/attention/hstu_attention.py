@@ -25,7 +25,7 @@ from ckmlir.ops.attention.parts.silu import Silu
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.schedule_choice import order
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.request import Choice, Key
+from ckmlir.ops.request import Choice, Key, RequestError
 from ckmlir.targets import Target
 
 DTYPES = ("f16", "bf16", "f32")
@@ -51,6 +51,8 @@ class HstuAttention(FmhaFwd):
         super().__init__((HstuKeys, Bias, Silu, Dropout))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
+        if values["mode"] == "group" and values["seqlens_q"] is None:
+            raise RequestError("mode=group: it needs seqlens_q, the lengths of the sequences")
         same = {name: values[of] for name, of in OF_KEYS.items()}
         return super()._problem({**values, **SAME, **dict.fromkeys(SCALES, 1.0), **same})
 

@@ -79,7 +79,7 @@ class Mask:
         else:
             raise RequestError(f"mask={show(text)}: expected {FORM}")
         if max(found.left, found.right, found.sink) > MAXIMUM_SIZE:
-            raise RequestError(f"mask={show(text)}: L and R are at most {MAXIMUM_SIZE}; -1 is unbounded")
+            raise RequestError(f"mask={show(text)}: numbers are at most {MAXIMUM_SIZE}, and -1 is unbounded")
         return found
 
     def __str__(self) -> str:

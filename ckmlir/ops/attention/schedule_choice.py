@@ -40,6 +40,8 @@ WOVEN_PARTS = {"bias": 40, "dropout": 40, "alibi": 40, "softcap": 24}
 them compute or load is alive: by spills, and rounded up."""
 WOVEN_PLACES = 24
 """The same of rows by a list, where V is turned on its way to LDS, so that each of its loads has places of its own."""
+WOVEN_MASK = 24
+"""The same of a mask there, which takes comparisons that are alive at once, and ends of runs of keys."""
 
 
 def woven_registers(parts: Sequence[str]) -> int:
@@ -52,6 +54,14 @@ def woven_places(dtype: str, source: str, keys: int) -> int:
     V on its way to LDS. f16 spilled 1 to 47 with blocks of 256 queries; bf16 none, and neither did pages of vectors."""
     listed = dtype == "f16" and "vectors" not in source.split("_") and gathers(source, keys)
     return WOVEN_PLACES * listed
+
+
+def woven_mask(dtype: str, mask: str, *, ragged: bool) -> int:
+    """Registers that a woven loop needs for a mask, on the same chips; `ragged`: keys may end within a block. With
+    blocks of 256 queries and 128 channels f16 spilled 2 to 4 beside windows, and 2 beside a causal mask; sink tokens 2
+    to 7 scalar ones in both types."""
+    cut = mask == "window" or (mask == "causal" and ragged)
+    return WOVEN_MASK * (mask == "sinks" or (cut and dtype == "f16"))
 
 
 def weaves_beside(parts: Sequence[str], mask: str, source: str, keys: int) -> bool:

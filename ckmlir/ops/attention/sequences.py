@@ -157,9 +157,11 @@ def _batched(values: Mapping[str, Any]) -> tuple[int, Rows, Rows]:
 
 
 def _grouped(values: Mapping[str, Any]) -> tuple[int, Rows, Rows]:
-    missing = [f"seqlens_{side}" for side in "qk" if values[f"seqlens_{side}"] is None]
+    given = {name: values[name] for name in ("seqlens_q", "seqlens_k")}
+    missing = [name for name, lengths in given.items() if lengths is None]
     if missing:
-        raise RequestError(f"mode=group: it needs {' and '.join(missing)}, the lengths of the sequences")
+        written = next((f"{name}={_text(lengths)}" for name, lengths in given.items() if lengths), "mode=group")
+        raise RequestError(f"{written}: it needs {' and '.join(missing)}, the lengths of the sequences")
     b = len(values["seqlens_q"]) if values["b"] is None else values["b"]
     found = []
     for side in "qk":

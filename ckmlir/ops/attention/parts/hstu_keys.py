@@ -17,7 +17,7 @@ al., "Actions Speak Louder than Words", 2024.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,17 @@ import numpy as np
 
 from ckmlir.ops.attention.part import KeyPart
 from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.attention.schedule_choice import DEFAULT
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.list_keys import Series
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
 from ckmlir.ops.request import Flag, Integer, RequestError
 from ckmlir.ops.scalars import i32
+from ckmlir.ops.schedules import parse as parse_schedule
+from ckmlir.ops.spec import Reason
 
 if TYPE_CHECKING:
+    from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
     from ckmlir.ops.attention.loop.loop_kernel import Form
     from ckmlir.ops.attention.loop.spans_kernel import Reach
     from ckmlir.ops.attention.loop.work_kernel import Work
@@ -133,6 +137,14 @@ class HstuKeys(KeyPart):
         found: dict[str, Any] = {"num_targets": ptr("i32", alignment=4)} if "targets" in word else {}
         window = {"hstu_window": i32, "hstu_full": i32} if "window" in word else {}
         return {**found, "hstu_context": i32, **window}
+
+    @classmethod
+    def unfit(cls, word: str, spec: FmhaFwdSpec) -> Iterator[Reason]:
+        yield from super().unfit(word, spec)
+        for field, text in spec.loops.items() if "targets" in word.split("_") else ():
+            if parse_schedule(text).order == "weave":
+                why = "candidates compare each key twice, and what is woven has no scalar registers for all of that"
+                yield Reason(field, getattr(spec, field), why, f"expected {DEFAULT}")
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form, reach: Reach) -> Reach:
