@@ -1,6 +1,7 @@
 """What every error meant for a user has in common, and words that messages share."""
 
 from collections.abc import Iterable
+from typing import Any
 
 
 class CkmlirError(Exception):
@@ -50,3 +51,13 @@ def as_json(value: object) -> str:
 
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def from_json(text: str | bytes) -> Any:
+    """What a text of JSON says. Raises ValueError for any other text, and for one nested deeper than can be read."""
+    import json
+
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

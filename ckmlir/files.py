@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, from_json
 
 CACHE_SWITCH = "CKMLIR_CACHE"
 
@@ -139,7 +139,7 @@ def write_with_digest(path: Path, header: dict[str, Any], content: bytes) -> Non
 def read_with_digest(path: Path) -> tuple[dict[str, Any], bytes]:
     """The header and the content of a file. Raises OSError, and ValueError for all that was not written so."""
     line, _, content = path.read_bytes().partition(b"\n")
-    header = json.loads(line)
+    header = from_json(line)
     if not isinstance(header, dict) or header.pop("sha256", None) != _digest(header, content):
         raise ValueError(f"{path} is damaged")
     return header, content

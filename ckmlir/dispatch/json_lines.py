@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ckmlir.dispatch.reading import check_schema
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, from_json
 from ckmlir.files import is_stream
 from ckmlir.ops.request import RequestError
 
@@ -64,7 +64,7 @@ def read(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in enumerate(lines, 1):
         where = f"{path}:{number}"
         try:
-            values = json.loads(line)
+            values = from_json(line)
         except ValueError as error:
             raise RequestError(f"{where} is not JSON ({error})") from None
         if not isinstance(values, dict) or isinstance(values.get("schema"), bool):

@@ -26,7 +26,7 @@ from ckmlir.compiler import CompiledKernel
 from ckmlir.dispatch.identity import Find, Kernel
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
 from ckmlir.dispatch.registry import Registry
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, from_json
 from ckmlir.files import write_file
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator
@@ -54,10 +54,10 @@ class Library:
         toolchain: what made it: versions, as text.
     """
 
-    def __init__(self, path: Path, manifest: Mapping[str, Any], start: int) -> None:
+    def __init__(self, path: Path, manifest: Mapping[str, Any], start: int, end: int) -> None:
         self.path = path
         self.toolchain: Mapping[str, str] = manifest["toolchain"]
-        self._start = start
+        self._start, self._end = start, end  # of the code objects
         self._rows: dict[str, dict[str, Any]] = {}
         for row in manifest["kernels"]:
             try:
@@ -77,22 +77,22 @@ class Library:
             with path.open("rb") as file:
                 line = file.readline(4096)
                 header = _header(path, line)
+                start = len(line) + header["manifest"]
+                whole, size = start + header["content"], path.stat().st_size
+                if size != whole:
+                    what = "cut off" if size < whole else "longer than it says"
+                    raise LibraryError(f"{path} is {what}: {size} bytes instead of {whole}")
                 manifest = file.read(header["manifest"])
-                size = path.stat().st_size
         except OSError as error:
             raise LibraryError(f"cannot read {path}: {error.strerror or error}") from None
-        start = len(line) + header["manifest"]
-        if size != start + header["content"]:
-            what = "cut off" if size < start + header["content"] else "longer than it says"
-            raise LibraryError(f"{path} is {what}: {size} bytes instead of {start + header['content']}")
         if hashlib.sha256(manifest).hexdigest() != header["sha256"]:
             raise LibraryError(f"{path} is damaged: its manifest has another digest than it says")
         try:
             with _nothing_collected():
-                found = fields_of(json.loads(manifest), "manifest", {"toolchain": dict, "kernels": list})
-        except RequestError as error:
+                found = fields_of(from_json(manifest), "manifest", {"toolchain": dict, "kernels": list})
+        except ValueError as error:  # RequestError among them
             raise LibraryError(f"{path}: {error}") from None
-        return Library(path, found, start)
+        return Library(path, found, start, whole)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -131,9 +131,12 @@ class Library:
     def compiled(self, identifier: str) -> CompiledKernel:
         """A kernel's code object. Raises LibraryError where it is not here, or its bytes are others than they were."""
         row = self.described(identifier)
+        first = self._start + row["offset"]
+        if not self._start <= first <= first + row["size"] <= self._end:
+            raise LibraryError(f"{self.path} is damaged: the code object of {identifier} lies outside of it")
         try:
             with self.path.open("rb") as file:
-                file.seek(self._start + row["offset"])
+                file.seek(first)
                 code = file.read(row["size"])
         except OSError as error:
             raise LibraryError(f"cannot read {self.path}: {error.strerror or error}") from None
@@ -183,7 +186,7 @@ def _nothing_collected() -> Iterator[None]:
 
 def _header(path: Path, line: bytes) -> dict[str, Any]:
     try:
-        values = json.loads(line)
+        values = from_json(line)
     except ValueError:
         values = None
     if not isinstance(values, dict) or KIND not in values:
@@ -191,9 +194,13 @@ def _header(path: Path, line: bytes) -> dict[str, Any]:
     try:
         if isinstance(values[KIND], int):
             check_schema(values[KIND], str(path))
-        return fields_of(values, str(path), _LINE)
+        header = fields_of(values, str(path), _LINE)
     except RequestError as error:
         raise LibraryError(str(error)) from None
+    for part in ("manifest", "content"):
+        if header[part] < 0:
+            raise LibraryError(f"{path}: {part}={header[part]}: expected a number of bytes")
+    return header
 
 
 def write_library(

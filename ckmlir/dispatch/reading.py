@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ckmlir.errors import as_json, suggest
+from ckmlir.errors import as_json, from_json, suggest
 from ckmlir.ops.request import RequestError
 
 SCHEMA = 1
@@ -56,7 +55,7 @@ def check_schema(number: int, what: str) -> None:
 def read_json(path: Path) -> object:
     """What a file of JSON holds. Raises RequestError for a file that cannot be read or is not JSON."""
     try:
-        return json.loads(path.read_bytes())
+        return from_json(path.read_bytes())
     except OSError as error:
         raise RequestError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:

@@ -354,12 +354,17 @@ Step = Fill | PackOnHost | OwnKernel | Run
 """What an operator may have queued. `ckmlir.ops.plan` resolves names and nested operators."""
 
 
-def require_valid(operator: Operator[P, S], spec: S, target: Target) -> None:
-    """Raise RequestError with every reason why the chip cannot run the kernel, if there is any, by keys' names."""
+def require_kinds(operator: Operator[P, S], spec: S, target: Target) -> None:
+    """Raise RequestError unless these are a specification of the operator and a chip."""
     if not isinstance(spec, operator.spec_type):
         raise RequestError(f"{operator.name}: a {operator.spec_type.__name__} is needed, got {type(spec).__name__}")
     if not isinstance(target, Target):
         raise RequestError(f"{operator.name}: a chip is what get_target('gfx942') gives, got {target!r}")
+
+
+def require_valid(operator: Operator[P, S], spec: S, target: Target) -> None:
+    """Raise RequestError with every reason why the chip cannot run the kernel, if there is any, by keys' names."""
+    require_kinds(operator, spec, target)
     found = operator.validate(spec, target)
     reasons = [replace(one, field=operator.renamed.get(one.field, one.field)) for one in found]
     if reasons:

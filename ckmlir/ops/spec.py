@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, TypeVar
 
-from ckmlir.errors import as_json
+from ckmlir.errors import as_json, from_json
 from ckmlir.ops.request import RequestError, show
 
 S = TypeVar("S", bound="Spec")
@@ -124,8 +124,8 @@ class Spec(abc.ABC):
     def from_json(cls: type[S], text: str) -> S:
         """The inverse of `to_json`. Raises RequestError for text that is not such a specification."""
         try:
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
+            values = from_json(text)
+        except ValueError as error:
             raise RequestError(f"{cls.__name__}: not JSON ({error})") from None
         return cls.from_dict(values)
 

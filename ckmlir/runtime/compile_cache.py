@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, from_json
 from ckmlir.files import (
     CACHE_SWITCH,
     cache_directory,
@@ -285,7 +285,7 @@ def entries() -> list[Entry]:
         try:
             status = path.stat()
             with path.open("rb") as file:
-                header = json.loads(file.readline())
+                header = from_json(file.readline())
             found.append(
                 Entry(path, header["operator"], header["kernel"], header["target"], status.st_size, status.st_mtime)
             )

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from ckmlir.compiler import CompiledKernel
-from ckmlir.ops.operator import Operator, require_valid
+from ckmlir.ops.operator import Operator, require_kinds, require_valid
 from ckmlir.ops.plan import KernelStep, Plan, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
-from ckmlir.runtime.compile_cache import compile_cached
+from ckmlir.runtime.compile_cache import compile_cached, lookup
 from ckmlir.runtime.device import Device, HostMemory, Memory
 from ckmlir.runtime.lenders import Allocator, device_memory, drop, host_memory
 from ckmlir.runtime.loaded import LoadedKernel, require_kernel_of, take
@@ -39,7 +39,12 @@ class OperatorKernels:
 
         Raises RequestError for a chip that cannot run the kernel, and a compiled kernel of another specification.
         """
-        require_valid(operator, spec, target)
+        require_kinds(operator, spec, target)
+        compiled = compiled or lookup(operator, spec, target)
+        if compiled is None:
+            require_valid(operator, spec, target)  # what is there was checked before it was compiled
+        else:
+            require_kernel_of(compiled, operator, spec, target)
         self.device, self.operator, self.spec, self.target = device, operator, spec, target
         self.ordinal: int | None = getattr(getattr(device, "gpu", None), "ordinal", None)
         units = device.properties.compute_units
@@ -60,8 +65,6 @@ class OperatorKernels:
         self._lock = threading.Lock()
         self._users = 0
         self._compiled = compiled
-        if compiled is not None:
-            require_kernel_of(compiled, operator, spec, target)
 
     def plan(self, problem: Any, *, chosen: bool = False) -> Plan:
         """What is queued for a problem; the specification may have been `chosen` for it. Raises RequestError for one

@@ -14,7 +14,7 @@ from functools import cached_property
 from operator import is_
 from typing import Any
 
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, from_json
 from ckmlir.scheduling.steps import WHOLE
 
 VERSION = 1
@@ -175,9 +175,9 @@ class Problem:
             ProblemError: it is not that, of another version, or does not hang together.
         """
         try:
-            data = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ProblemError(f"this is not JSON: line {error.lineno}: {error.msg}") from None
+            data = from_json(text)
+        except ValueError as error:
+            raise ProblemError(f"this is not JSON: {error}") from None
         if not isinstance(data, dict) or data.get("version") != VERSION:
             found = data.get("version") if isinstance(data, dict) else None
             raise ProblemError(f"a scheduling problem of version {VERSION} is expected, not {found}")

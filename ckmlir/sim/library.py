@@ -26,6 +26,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from ckmlir import files
+from ckmlir.errors import from_json
 from ckmlir.sim import cross_lane, processor
 from ckmlir.sim.access import helper_texts
 from ckmlir.sim.checks import observe
@@ -129,7 +130,7 @@ class HandlerLibrary:
         for path in sorted(self.directory.glob("*.handlers")) if self.directory else ():
             try:
                 with path.open("rb") as file:
-                    names = json.loads(file.readline())["handlers"]
+                    names = from_json(file.readline())["handlers"]
             except (OSError, ValueError, KeyError, TypeError):
                 continue
             found.update((name, (path, names)) for name in names)

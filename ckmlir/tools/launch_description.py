@@ -150,7 +150,7 @@ def _extent(fields: dict[str, Any], name: str, where: str) -> tuple[int, int, in
 def _sizes(given: list[Any], what: str, least: int) -> list[int]:
     for place, one in enumerate(given):
         if not isinstance(one, int) or isinstance(one, bool) or not least <= one < 2**32:
-            raise CkmlirError(f"{what}[{place}]={show(one)}: expected a whole number of at least {least}")
+            raise CkmlirError(f"{what}[{place}]={show(one)}: expected a whole number from {least} to {2**32 - 1}")
     return given
 
 

@@ -101,7 +101,7 @@ def _write(options: argparse.Namespace) -> int:
         raise CkmlirError(f"no kernel is left to {options.action}; --partial allows that")
     whole = Registry(name=options.output.stem)
     if options.action == "import" and options.output.exists():  # what is there keeps its place and its priority
-        given.insert(0, open_registry(options.output))
+        given.insert(0, open_registry(options.output, partial=options.partial))
     for registry in given:
         for entry in registry.entries(in_order_of_addition=True):
             if entry.kernel not in whole:

@@ -177,6 +177,10 @@ def with_header(data: bytes, **change: object) -> bytes:
         (lambda data: with_header(data, **{"ckmlir library": 2}), "schema=2 is newer than this version reads"),
         (lambda data: with_header(data, manifest="many"), 'manifest="many": expected a whole number'),
         (lambda data: with_header(data, more=1), "unknown field more; "),
+        (lambda data: with_header(data, manifest=-1), "manifest=-1: expected a number of bytes"),
+        (lambda data: with_header(data, content=-1), "content=-1: expected a number of bytes"),
+        (lambda data: with_header(data, manifest=1 << 80), "is cut off: "),
+        (lambda data: b"[" * 100_000, "is not a library of kernels: its first line is another one"),
     ],
 )
 def test_what_is_no_whole_library_is_refused(
@@ -200,12 +204,25 @@ def test_a_damaged_code_object_is_refused_when_it_is_wanted(file: Path, tmp_path
         Library.load(tmp_path / "none.ckl")
 
 
+@pytest.mark.parametrize("place", [{"offset": -1}, {"offset": 1 << 80}, {"size": -1}, {"size": 1 << 80}])
+def test_a_code_object_outside_of_the_file_is_refused(file: Path, tmp_path: Path, place: dict[str, int]) -> None:
+    data = partial(with_rows, lambda rows: rows[0].update(place))
+    library = Library.load(changed(file, tmp_path, data))
+    with pytest.raises(LibraryError, match=r"is damaged: the code object of .* lies outside of it"):
+        library.compiled(next(iter(library)))
+
+
 def with_kernels(change: Callable[[list[Any]], None], data: bytes) -> bytes:
     """A library whose manifest has other kernels, and says so."""
+    return with_rows(lambda rows: change([row["kernel"] for row in rows]), data)
+
+
+def with_rows(change: Callable[[list[Any]], object], data: bytes) -> bytes:
+    """A library whose manifest has other entries, and says so."""
     line, _, rest = data.partition(b"\n")
     header = json.loads(line)
     manifest = json.loads(rest[: header["manifest"]])
-    change([row["kernel"] for row in manifest["kernels"]])
+    change(manifest["kernels"])
     written = json.dumps(manifest).encode()
     return with_header(
         line + b"\n" + written + rest[header["manifest"] :],

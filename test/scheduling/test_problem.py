@@ -76,8 +76,9 @@ def test_json_that_is_no_problem() -> None:
     ):
         with pytest.raises(ProblemError, match=expected):
             Problem.from_json(json.dumps({**data, **change}))
-    with pytest.raises(ProblemError, match="not JSON: line 1"):
-        Problem.from_json("{")
+    for text, expected in (("{", r"not JSON: .*: line 1 column 2"), ("[" * 100_000, "not JSON: it is nested too deep")):
+        with pytest.raises(ProblemError, match=expected):
+            Problem.from_json(text)
 
 
 def test_a_kernel_without_a_loop_is_no_problem() -> None:

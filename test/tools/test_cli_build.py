@@ -70,6 +70,17 @@ def test_from_a_space_to_a_library_and_registries(space: Path, capsys: pytest.Ca
     assert "0 of 0 kernels" in done(capsys, "registry", "explain", "lib.ckl", "softmax", "--arch", "gfx950")
 
 
+def test_a_partial_import_goes_into_a_partial_registry(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done(capsys, "registry", "export", "space.json", "-o", "all.json")
+    Path("none.json").write_text(json.dumps({"schema": 1, "name": "none", "kernels": []}))
+    words = ("registry", "import", "none.json", "-o", "grown.json", "--partial")
+    assert done(capsys, *words) == "grown.json: 0 kernels\n"
+    assert done(capsys, *words) == "grown.json: 0 kernels\n"
+    into_it = ("registry", "import", "all.json", "-o", "grown.json")
+    assert "grown.json: registry grown: there is no kernel in it" in refused(capsys, *into_it)
+    assert done(capsys, *into_it, "--partial") == "grown.json: 4 kernels\n"
+
+
 def test_registries_and_profiles_are_built(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done(capsys, "registry", "export", "space.json", "-o", "all.json")
     printed = done(capsys, "build", "all.json", "-o", "one.ckl", "--jobs", "1", "--arch", "gfx942,gfx950")
@@ -104,6 +115,7 @@ def test_what_is_dropped_is_printed(space: Path, capsys: pytest.CaptureFixture[s
         (["build", "space.json", "-o", "lib.ckl", "--on", "far"], "--on far: expected local, or dask://host:port"),
         (["build", "space.json", "-o", "lib.ckl", "--arch", "gfx941"], "--arch gfx941: unknown target"),
         (["registry", "show", "none.ckl"], "cannot read none.ckl: No such file"),
+        (["registry", "show", "/dev/null"], "/dev/null is not JSON"),
         (["registry", "list", "space.json"], "argument ACTION: invalid choice: 'list'"),
         (["registry", "diff", "space.json"], "diff: 1 files; expected two"),
         (["registry", "export", "space.json"], "export: -o FILE is missing"),

@@ -171,7 +171,8 @@ X = {"shape": [1000], "dtype": "f32"}
 BAD: list[tuple[dict[str, Any], dict[int, Any], str]] = [
     ({"grid": None}, {}, "no field grid; expected a list"),
     ({"grid": [1, 2, 3, 4]}, {}, "grid=[1, 2, 3, 4]: expected one to three sizes"),
-    ({"block": [0]}, {}, "block[0]=0: expected a whole number of at least 1"),
+    ({"block": [0]}, {}, "block[0]=0: expected a whole number from 1 to 4294967295"),
+    ({"grid": [1 << 32]}, {}, "grid[0]=4294967296: expected a whole number from 1 to 4294967295"),
     ({"blocks": [1]}, {}, "unknown field blocks; did you mean block?"),
     ({"dynamic_lds": -1}, {}, "dynamic_lds=-1: expected 0 to"),
     ({"order": [3]}, {}, "order=[3]: its product is 3; expected the 4 workgroups of the grid"),
@@ -180,7 +181,7 @@ BAD: list[tuple[dict[str, Any], dict[int, Any], str]] = [
     ({"kernel": "daxpy"}, {}, "kernel: no kernel 'daxpy'; the code object has: saxpy"),
     ({}, {0: {"shape": [1000]}}, "arguments[0]: no field dtype; expected text"),
     ({}, {0: {**X, "dtype": "f31"}}, "arguments[0].dtype=f31: unknown; did you mean f32?"),
-    ({}, {0: {**X, "shape": [-1]}}, "arguments[0].shape[0]=-1: expected a whole number of at least 0"),
+    ({}, {0: {**X, "shape": [-1]}}, "arguments[0].shape[0]=-1: expected a whole number from 0 to 4294967295"),
     ({}, {0: {**X, "fill": "ones"}}, "arguments[0].fill=ones: expected zeros|random|arange|undefined"),
     ({}, {0: {**X, "fill": "zeros", "file": "x.npy"}}, "arguments[0]: fill and file exclude each other"),
     ({}, {0: {**X, "file": "nowhere.npy"}}, "arguments[0].file: cannot read"),

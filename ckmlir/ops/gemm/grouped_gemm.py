@@ -57,7 +57,6 @@ from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_of
-from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.contraction.wishes import wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
@@ -155,6 +154,8 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         return found if problem.persistent is not None else {**found, "persistent": spec.walk == "persistent"}
 
     def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
+        from ckmlir.ops.contraction.validity import invalid_fields
+
         return invalid_fields(spec, target)
 
     def mismatches(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
