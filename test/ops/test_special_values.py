@@ -185,6 +185,17 @@ def test_denormals_are_zero_to_transcendental_functions() -> None:
         outputs_for("elementwise", "gfx942", {"a": tiny}, op=op, shape=(8,), dtype="f32")
 
 
+@pytest.mark.parametrize("op", ["silu(a)", "swiglu(a, b)", "sigmoid(a)", "tanh(a)", "expm1(-a)", "a / (1 + exp(-a))"])
+def test_where_the_exponential_overflows(op: str) -> None:
+    """Before, around and behind e^88.7, which is more than f32 holds, though the function is not."""
+
+    def given(array: Array) -> None:
+        array[:] = np.linspace(-92, -85, array.size, dtype=np.float32).reshape(array.shape)
+
+    found = outputs_for("elementwise", "gfx942", {"a": given}, op=op, shape=(16, 64), dtype="f32")["y"]
+    assert not np.isnan(found).any()
+
+
 def test_expressions_of_hundreds_of_terms() -> None:
     """Sums, nests and functions as deep as the length of a text allows."""
     for text in ("+".join("a" * 340), "-".join("ab" * 250), "-" * 900 + "a", "abs(" * 60 + "a" + ")" * 60):

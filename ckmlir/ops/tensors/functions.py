@@ -113,7 +113,9 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "sigmoid": Function(1, lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + exp(-x))"),
     "tanh": Function(1, np.tanh, "1 - 2 / (1 + exp(2 * x))"),
-    "silu": Function(1, lambda x: x / (1 + np.exp(-x)), "x / (1 + exp(-x))"),
+    "silu": Function(  # 0 where the exponential overflows
+        1, lambda x: x / (1 + np.exp(-x)), "x / (1 + exp(-x))", error=89 * 2.0**-128
+    ),
     "softplus": Function(1, lambda x: np.logaddexp(x, 0), "maximum(x, 0) + log(1 + exp(-abs(x)))"),
     "elu": Function(2, lambda x, y: np.where(x > 0, x, y * np.expm1(x)), "where(x > 0, x, y * (exp(x) - 1))"),
     "hard_sigmoid": Function(1, lambda x: np.fmin(np.fmax(x / 6 + 0.5, 0), 1), f"clamp(x * {1 / 6!r} + 0.5, 0, 1)"),
