@@ -17,7 +17,7 @@ lies below the size with the scalar offset added.
 
 from collections.abc import Collection, Sequence
 from functools import lru_cache, partial, reduce
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import NamedTuple
 
@@ -39,10 +39,12 @@ from ckmlir.mlir import ir
 
 LARGEST = 1 << 31
 MOST_DISTANCES = 8
-"""Loads of a tile whose distances are kept in scalar registers: of 64 in each of two tiles 55 went to lanes of vector
-registers (`gemm` of i8 with odd k on gfx942), and with 16 in each short sums take longer by the model (401408 x 64 x
-147 in f16 on gfx950 55 us instead of 45).
+"""Distances between loads of a tile that are kept in scalar registers: of 64 in each of two tiles 55 went to lanes of
+vector registers (`gemm` of i8 with odd k on gfx942), and with 16 in each short sums take longer by the model (401408 x
+64 x 147 in f16 on gfx950 55 us instead of 45).
 """
+MOST_SELECTS = 2
+"""For as many times as many loads lanes choose between offsets of their own."""
 MOST_PARTS = 6
 """Run-time lengths and strides of which a view's size is looked at."""
 FLAGS = 0x27000
@@ -133,7 +135,7 @@ def buffer_address(
     condition: Predicate | None = None,
     anywhere: int | None = None,
     quads: Sequence[int] = (),
-    shared: Collection[int] = (),
+    shared: "Shared | None" = None,
     writes: bool = False,
     apart: Collection[int] = (),
 ) -> BufferAddress:
@@ -149,8 +151,12 @@ def buffer_address(
     left = before_the_end(place, apart) if not few and anywhere is None and condition is None else None
     valid = None if few or left is not None else existence(place, condition, anywhere=anywhere, by_size=True)
     base, vector, scalar = ground.split(place.offset)
-    if valid is not None and condition is None and _moves_together(place, shared):
-        vector, scalar = vector.part(Rate.LANE, constant=True), scalar + vector.part(Rate.FIXED)
+    if valid is not None and condition is None and shared is not None and _moves_together(place, shared.axes):
+        near = vector.part(Rate.FIXED)
+        if shared.several is not None:
+            reach = shared.several * ground.scale
+            near = Index({monomial: factor % reach for monomial, factor in near.terms.items()}, state.emit)
+        vector, scalar = vector - near, scalar + near
     parts = vector.in_quad() if valid is not None and valid.same_in_quad else None
     if parts is not None and (parts[2].bound or LARGEST) < LARGEST:
         seat, own, rest = parts
@@ -186,15 +192,29 @@ def _loads(distribution: Distribution, count: int) -> int:
     return -(-int(distribution.coordinates().shape[-1]) // count)
 
 
+class Shared(NamedTuple):
+    """What loads of a tile have in common."""
+
+    axes: tuple[int, ...]
+    """The dimensions along which all begin at the same coordinate."""
+    several: int | None
+    """How far `MOST_DISTANCES` loads reach along the other dimension; None: there are no more."""
+
+
 @lru_cache(maxsize=4096)
-def _shared_by_loads(distribution: Distribution, count: int) -> tuple[int, ...]:
-    """The dimensions along which all loads of so many registers begin at the same coordinate, unless there are too many
-    loads.
+def _shared_by_loads(distribution: Distribution, count: int) -> Shared | None:
+    """What all loads of so many registers have in common. None where there are too many, or many that differ along
+    several dimensions, or not in equal steps.
     """
     begins = distribution.coordinates()[:, 0, 0, ::count]
-    if _loads(distribution, count) > MOST_DISTANCES:
-        return ()
-    return tuple(axis for axis, along in enumerate(begins) if (along == along[0]).all())
+    axes = tuple(axis for axis, along in enumerate(begins) if (along == along[0]).all())
+    if _loads(distribution, count) <= MOST_DISTANCES:
+        return Shared(axes, None)
+    others = [sorted(along.tolist()) for axis, along in enumerate(begins) if axis not in axes]
+    if len(others) != 1 or len(others[0]) > MOST_SELECTS * MOST_DISTANCES:
+        return None
+    steps = {high - low for low, high in pairwise(others[0])}
+    return Shared(axes, MOST_DISTANCES * steps.pop()) if len(steps) == 1 else None
 
 
 def _or_none(state: Lowering, condition: ir.Value, vector: ir.Value) -> ir.Value:
