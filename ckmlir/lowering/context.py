@@ -31,6 +31,8 @@ class Lowering:
     waves: int
     makes_f16: bool
     """Whether the kernel converts anything to f16."""
+    writes_halves: bool
+    """Whether it writes elements of 16 bits to LDS one by one."""
     emit: Emitter = field(default_factory=Emitter)
     rates: dict[ir.Value, Rate] = field(default_factory=dict)
     known: dict[Hashable, Any] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from ckmlir.dialect.build import integer, integer_of
 from ckmlir.dialect.notes import notes_of
+from ckmlir.dialect.scalars import bits
 from ckmlir.lowering import (
     atomics,
     convert,
@@ -40,7 +41,7 @@ from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.loop_body import READ
 from ckmlir.passes.pipeline_loops import IN_PIECES
-from ckmlir.passes.vectors import SHUFFLE, SLICE
+from ckmlir.passes.vectors import SHUFFLE, SLICE, length_of
 from ckmlir.passes.walk import by_name, expanded_functions, target_of, waves_of
 from ckmlir.targets.cdna import SIMDS
 
@@ -129,7 +130,9 @@ def lower_function(function: ir.Operation, named: dict[str, list[ir.Operation]])
     lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
     makes_f16 = any(isinstance(op.results[0].type.element_type, ir.F16Type) for op in named.get("ck.convert", []))
     arrive_together(function.regions[0])
-    state = Lowering(function, target, waves, makes_f16)
+    written = [op.operands[0] for op in named.get("ck.lds_write", [])]
+    writes_halves = any(length_of(one) == 1 and bits(one.type.element_type) == 16 for one in written)
+    state = Lowering(function, target, waves, makes_f16, writes_halves)
     state.begin(lds_bytes > 0)
     finished: list[ir.Operation] = []
     for block in list(function.regions[0]):  # lowering may add blocks, for lanes or waves that take no part

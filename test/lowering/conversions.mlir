@@ -31,18 +31,31 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
-  // What is promised to be bounded is rounded by two packed multiply-adds, where the chip has no instruction for bf16, and
-  // an instruction puts two elements together.
-  // CHECK-LABEL: llvm.func @bounded
+  // What is promised to be bounded is rounded by two packed multiply-adds, where the chip has no instruction for bf16.
+  // CHECK-LABEL: llvm.func @bounded(
   // GFX950: arith.truncf %{{.*}} : vector<4xf32> to vector<4xbf16>
   // GFX942-COUNT-4: math.fma %{{.*}} : vector<2xf32>
   // GFX942-NOT: arith.cmp
   // GFX942-NOT: arith.minui
-  // GFX942-COUNT-2: llvm.call_intrinsic "llvm.amdgcn.perm"
-  // GFX942-NOT: vector.shuffle
+  // GFX942-NOT: llvm.amdgcn.perm
+  // GFX942: vector.shuffle
   // CHECK: llvm.return
   func.func @bounded(%x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
     %0 = "ck.convert"(%x) {bounded} : (vector<4xf32>) -> vector<4xbf16>
+    return
+  }
+
+  // An instruction puts two of them together in a kernel that writes such elements to LDS alone.
+  // CHECK-LABEL: llvm.func @bounded_alone
+  // GFX942-COUNT-4: math.fma %{{.*}} : vector<2xf32>
+  // GFX942-COUNT-2: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // GFX942-NOT: vector.shuffle
+  // CHECK: llvm.return
+  func.func @bounded_alone(%x: vector<4xf32>) attributes {ck.waves = 1 : i32, ck.lds_bytes = 512 : i64} {
+    %l = "ck.lds_alloc"() {layout = "lengths 64x4 order 0,1 pitch 4", offset = 0 : i64} : () -> !ck.lds<[64, 4], bf16>
+    %0 = "ck.convert"(%x) {bounded} : (vector<4xf32>) -> vector<4xbf16>
+    %1 = vector.extract_strided_slice %0 {offsets = [0], sizes = [1], strides = [1]} : vector<4xbf16> to vector<1xbf16>
+    "ck.lds_write"(%1, %l) {distribution = "d0: 64@lane, d1: 4@y0", registers = array<i32: 0>} : (vector<1xbf16>, !ck.lds<[64, 4], bf16>) -> ()
     return
   }
 
