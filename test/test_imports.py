@@ -52,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     "nn": {"dispatch", "runtime", "ops", "targets", *COMMON},
     "dispatch": {"runtime", "compiler", "codeobject", "ops", "targets", "sim", *COMMON},
 }
-MAY_IMPORT_ALL = {"tools"}
+MAY_IMPORT_ALL = {"__main__", "tools"}
 
 
 def modules() -> list[Path]:

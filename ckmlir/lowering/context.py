@@ -31,8 +31,8 @@ class Lowering:
     waves: int
     makes_f16: bool
     """Whether the kernel converts anything to f16."""
-    writes_halves: bool
-    """Whether it writes elements of 16 bits to LDS one by one."""
+    joins_halves: bool
+    """Whether halves of registers are put together by instructions that LLVM does not look into."""
     emit: Emitter = field(default_factory=Emitter)
     rates: dict[ir.Value, Rate] = field(default_factory=dict)
     known: dict[Hashable, Any] = field(default_factory=dict)

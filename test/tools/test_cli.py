@@ -214,8 +214,9 @@ def test_a_failed_compilation_leaves_an_old_file_alone(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"gemm.hsaco": b"old"}
 
 
-def test_the_installed_tool_exits_with_2() -> None:
-    program = [sys.executable, "-m", "ckmlir.tools.cli", "run", "gemm", "m=x", "--arch", "gfx942"]
+@pytest.mark.parametrize("module", ["ckmlir", "ckmlir.tools.cli"])
+def test_the_installed_tool_exits_with_2(module: str) -> None:
+    program = [sys.executable, "-m", module, "run", "gemm", "m=x", "--arch", "gfx942"]
     done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr == "ckmlir: error: gemm: m=x: expected a whole number from 0 to 2147483647\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ckmlir.ops.attention.paged_spec import gathers
+from ckmlir.ops.attention.paged_spec import gathers, page_size
 from ckmlir.ops.operator import ceil_div
 from ckmlir.targets import Target
 
@@ -51,8 +51,10 @@ def woven_registers(parts: Sequence[str]) -> int:
 
 def woven_places(dtype: str, source: str, keys: int) -> int:
     """Registers that a woven loop needs for places of rows in pages smaller than a block of `keys`, on chips that turn
-    V on its way to LDS. f16 spilled 1 to 47 with blocks of 256 queries; bf16 none, and neither did pages of vectors."""
-    listed = dtype == "f16" and "vectors" not in source.split("_") and gathers(source, keys)
+    V on its way to LDS. f16 spilled 1 to 47 with blocks of 256 queries, bf16 2 where a page is one key, and pages of
+    vectors none."""
+    short = dtype == "f16" or page_size(source) == 1
+    listed = short and "vectors" not in source.split("_") and gathers(source, keys)
     return WOVEN_PLACES * listed
 
 
