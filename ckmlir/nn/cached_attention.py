@@ -62,10 +62,10 @@ def attention_with_kvcache(
         DeviceError, RequestError: as `attention`; arguments that do not go together.
     """
     call = Call(stream)
-    arrays = {
-        name: call.read(what, one).require(ndim=4)
-        for name, what, one in (("q", "q", q), ("k", "k_cache", k_cache), ("v", "v_cache", v_cache))
-    }
+    cache = call.read if k is None else call.written
+    arrays = {"q": call.read("q", q), "k": cache("k_cache", k_cache), "v": cache("v_cache", v_cache)}
+    for one in arrays.values():
+        one.require(ndim=4)
     query, key, value = (one.shape for one in arrays.values())
     if key[:3] != value[:3]:
         raise DeviceError(f"k_cache {key}, v_cache {value}: expected as many batches, rows and heads")

@@ -52,16 +52,25 @@ class Call:
         """An array that may be None."""
         return None if array is None else self.read(what, array)
 
+    def written(self, what: str, array: Any) -> Given:
+        """An array that a kernel writes to.
+
+        Raises DeviceError as `read`, and for NumPy's with gaps or of another byte order, whose copy would be written in
+        its stead.
+        """
+        if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
+            raise DeviceError(f"{what}: an array with gaps; expected a contiguous one, which is written as it is")
+        if isinstance(array, np.ndarray) and not array.dtype.isnative:
+            expected = f"expected {array.dtype.newbyteorder('=')}, which is written as it is"
+            raise DeviceError(f"{what}: elements of type {array.dtype} have another machine's byte order; {expected}")
+        return self.read(what, array)
+
     def out(self, what: str, array: Any, shape: tuple[int, ...], dtype: str) -> Given | None:
         """An array to be written, of this shape and type; None where it is to be made.
 
-        Raises DeviceError for another one, and for NumPy's with gaps, whose copy would be written in its stead.
+        Raises DeviceError for another one, and as `written`.
         """
-        if array is None:
-            return None
-        if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
-            raise DeviceError(f"{what}: an array with gaps; expected a contiguous one, which is written as it is")
-        return self.read(what, array).require(shape=shape, dtype=dtype)
+        return None if array is None else self.written(what, array).require(shape=shape, dtype=dtype)
 
     def filled(self, made: Given, numbers: np.ndarray[Any, Any]) -> Given:
         """A new array, with these numbers written to it."""

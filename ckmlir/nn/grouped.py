@@ -73,8 +73,8 @@ def _of_matrices(call: Call, a: Sequence[Any], b: Sequence[Any], dtype: str | No
     outputs: dict[str, Given | None] = {f"c_{number}": None for number in range(len(pairs))}
     if out is not None:
         for number, ((one, two), array) in enumerate(zip(pairs, out, strict=True)):
-            result = call.out(f"out[{number}]", array, (one.shape[0], two.shape[1]), wanted)
-            outputs[f"c_{number}"] = None if result is None else result.rows()
+            result = call.written(f"out[{number}]", array)
+            outputs[f"c_{number}"] = result.require(shape=(one.shape[0], two.shape[1]), dtype=wanted).rows()
         keys["ldc"] = tuple(pitch_of(one) for one in outputs.values() if one is not None)
     found = call.run("grouped_gemm", keys, inputs, outputs, varying=("m",))
     return out if out is not None else [found[f"c_{number}"].array for number in range(len(pairs))]

@@ -348,6 +348,7 @@ Q = np.zeros((1, 4, 2, 32), np.float16)
         (lambda: nn.linear(X, W.astype(np.float32)), "weight: elements are f32; expected f16"),
         (lambda: nn.linear(X, W, out=np.zeros((4, 6), np.float32)), "out: elements are f32; expected f16"),
         (lambda: nn.linear(X, W, out=np.zeros((6, 4), np.float16).T), "out: an array with gaps; expected a contiguous"),
+        (lambda: nn.linear(X, W, out=np.zeros((4, 6), ">f2")), "out: elements of type >f2 have another machine's byte"),
         (lambda: nn.matmul(X, W), "rows of a have 8 elements, columns of b 6; expected as many"),
         (lambda: nn.matmul(X[0], W.T), "a: shape (8,); expected a matrix, or a batch of them"),
         (lambda: nn.matmul(np.zeros((2, 4, 8), np.float16), np.zeros((3, 8, 4), np.float16)), "do not broadcast"),
