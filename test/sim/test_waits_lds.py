@@ -96,14 +96,17 @@ def test_ranges_contain_the_result(name: str, data: st.DataObject) -> None:
     assert result.low <= value <= result.high and value & ~result.bits == 0
 
 
+class Kernel:
+    """What LdsAddresses asks of a kernel: 256 work-items of one dimension."""
+
+    class metadata:
+        max_flat_workgroup_size = 256
+
+    class descriptor:
+        workitem_id_dimensions = 1
+
+
 def test_addresses_of_short_programs() -> None:
-    class Kernel:  # what LdsAddresses asks of a kernel
-        class metadata:
-            max_flat_workgroup_size = 256
-
-        class descriptor:
-            workitem_id_dimensions = 1
-
     text = """
     v_lshlrev_b32_e32 v1, 4, v0
     v_and_b32_e32 v1, 0xff0, v1
@@ -125,3 +128,16 @@ def test_addresses_of_short_programs() -> None:
     assert addresses.bytes_of(copy)[:2] == (0x2000, 0x20FF)
     assert not addresses.may_conflict(first, second) and not addresses.may_conflict(first, copy)
     assert addresses.may_conflict(first, unknown) and addresses.may_conflict(copy, unknown)
+
+
+@pytest.mark.parametrize(("access", "size"), [
+    ("ds_read_u8 v4, v1", 1), ("ds_read_i8_d16_hi v4, v1", 1), ("ds_read_u16 v4, v1", 2), ("ds_read_u16_d16 v4, v1", 2),
+    ("ds_write_b8 v1, v4", 1), ("ds_write_b16_d16_hi v1, v4", 2), ("ds_read_b32 v4, v1", 4),
+    ("ds_write_b64 v1, v[4:5]", 8),
+])  # fmt: skip
+def test_narrow_accesses_end_where_they_end(access: str, size: int) -> None:
+    """Those of less than a dword at the end of a buffer do not reach into the next."""
+    flow = flow_of(f"v_and_b32_e32 v1, 0xf8, v0\n{access} offset:256", "gfx942")
+    addresses = LdsAddresses(flow, Kernel())  # type: ignore[arg-type]  # stands for a kernel
+    *_, last = (one for block in flow.blocks.values() for one in block.instructions if one.mnemonic[:3] == "ds_")
+    assert addresses.bytes_of(last)[:2] == (256, 256 + 0xF8 + size - 1)

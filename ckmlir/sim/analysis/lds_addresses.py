@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import Final
 
@@ -15,6 +16,8 @@ from ckmlir.sim.decode import Instruction
 _VISITS_BEFORE_WIDENING: Final = 3
 _M0: Final = SCALAR + 124
 _LANES: Final = 64
+_NARROW: Final = r"ds_(?:read|write)_[uib](8|16)(?:_d16)?(?:_hi)?"
+"""Accesses of less than a dword, and their bits (CDNA3 ISA, 11.3)."""
 _DIRECT_BYTES: Final = {"dwordx3": 12, "dwordx4": 16}
 """Bytes of a lane of the wide copies of gfx950; all others write a dword (CDNA3 ISA, 9.1.9)."""
 
@@ -115,7 +118,9 @@ def _bytes(instruction: Instruction, effects: Effects, ranges: Ranges) -> Range:
         return _span(start, offset, offset + _LANES * width)
     if instruction.encoding != "DS" or "addtid" in instruction.mnemonic or not instruction.sources:
         return UNKNOWN
-    width = 4 * max(item.count for item in (*instruction.destinations, *instruction.sources[1:]))
+    narrow = re.fullmatch(_NARROW, instruction.mnemonic)
+    dwords = max(item.count for item in (*instruction.destinations, *instruction.sources[1:]))
+    width = int(narrow[1]) // 8 if narrow else 4 * dwords
     address = range_of(instruction.sources[0], ranges)
     if "offset0" in modifiers:
         element = width // 2 if instruction.destinations else width
