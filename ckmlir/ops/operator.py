@@ -174,6 +174,8 @@ class Operator(ABC, Generic[P, S]):
     summary: ClassVar[str]
     renamed: ClassVar[Mapping[str, str]] = {}
     """Fields of the specification -> the keys that say them, where keys have other names."""
+    plan_fields: ClassVar[Mapping[str, str]] = {}
+    """Keys that may not ask for a kernel that keeps registers in scratch memory -> the specification's fields."""
     keys: tuple[Key, ...]
     spec_type: type[S]
 

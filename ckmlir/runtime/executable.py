@@ -121,7 +121,7 @@ class Executable:
         _check_kind(operator, problem, type(operator.problem()))
         target = target or get_target(device.properties.target)
         chosen = spec or operator.spec(problem, target)
-        kernels = OperatorKernels(device, operator, chosen, target, compiled, (allocate, allocate_host))
+        kernels = OperatorKernels(device, operator, chosen, target, compiled, (allocate, allocate_host), problem)
         plans = BoundPlans(kernels)
         self._bind(kernels, problem, plans, partial(plans.first, chosen=spec is None))
 

@@ -17,6 +17,7 @@ from ckmlir.runtime.device import Device, HostMemory, Memory
 from ckmlir.runtime.lenders import Allocator, device_memory, drop, host_memory
 from ckmlir.runtime.loaded import LoadedKernel, require_kernel_of, take
 from ckmlir.runtime.pool import Pool
+from ckmlir.runtime.scratch import require_registers
 from ckmlir.targets import Target
 
 
@@ -33,13 +34,15 @@ class OperatorKernels:
 
     def __init__(
         self, device: Device, operator: Operator[Any, Any], spec: Spec, target: Target, compiled: CompiledKernel | None,
-        allocators: tuple[Allocator | None, Allocator | None] = (None, None),
+        allocators: tuple[Allocator | None, Allocator | None] = (None, None), asked: Any = None,
     ) -> None:  # fmt: skip
-        """With the caller's own allocators for workspaces and for staging, if there are any.
+        """With the caller's own allocators for workspaces and for staging, if there are any, and the problem that is
+        asked for first, if it is known.
 
         Raises RequestError for a chip that cannot run the kernel, and a compiled kernel of another specification.
         """
         require_kinds(operator, spec, target)
+        self._asked = asked if compiled is None else None  # what the caller compiled is the caller's
         compiled = compiled or lookup(operator, spec, target)
         if compiled is None:
             require_valid(operator, spec, target)  # what is there was checked before it was compiled
@@ -84,6 +87,8 @@ class OperatorKernels:
         if found is None:
             given = self._compiled if is_own else None
             compiled = given or compile_cached(step.operator, step.spec, self.target)
+            if is_own and self._asked is not None:
+                require_registers(self.operator, self._asked, self.spec, compiled, self.target)
             with self._lock:
                 found = self._loaded.get(key) or self._loaded.setdefault(key, take(self.device, compiled))
         if is_own:

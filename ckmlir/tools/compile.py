@@ -17,6 +17,7 @@ from ckmlir.files import check_writable, is_stream, write_file
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.ops.plan import KernelStep, make_plan
 from ckmlir.ops.spec import Spec
+from ckmlir.runtime.scratch import require_registers
 from ckmlir.targets import Target
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.code_file import MODULE, compile_file
@@ -86,6 +87,8 @@ def execute(options: argparse.Namespace) -> int:
         compiled = own if own and is_own else _compiled(
             operator, spec, request.target, kept, options, shown if is_own else options.print_after
         )  # fmt: skip
+        if is_own and not own:
+            require_registers(operator, request.problem, spec, compiled, request.target)
         _write(compiled, output, kept, options)
     _write_page(options, shown)
     if chosen := chosen_text(request, next(iter(kernels.values()))[1], options):

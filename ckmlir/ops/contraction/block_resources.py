@@ -67,7 +67,10 @@ def block_resources(spec: ContractionSpec) -> Resources:
                 moving += packed + (sets - 1) * max(packed, few)  # what waits is as it was loaded, in its own registers
                 loads += few
         elif path == "straight":
-            moving += schedule.ahead_of("load") * own * k * spec.in_memory[place].bits / spec.in_lds[place].bits
+            fragment = own * k * spec.in_memory[place].bits / spec.in_lds[place].bits
+            singly = spec.layout[place] == "CR"[place]  # what does not lie along K
+            moving += schedule.ahead_of("load") * fragment * (4 / min(size, 4) if singly else 1)
+            loads += int(fragment * 4 / size) if singly else 0
             operands += own * depth * (spec.in_memory[place] != spec.in_lds[place])  # what they are converted to
     if spec.sparse:  # a lane's bits of the index of A, those of this step and of those to come
         rows = m // spec.waves[0]

@@ -46,7 +46,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
     """A product of matrices with an epilogue."""
 
     spec_type = ContractionSpec
-    renamed = RENAMED
+    renamed, plan_fields = RENAMED, PLAN_FIELDS
 
     def spec(self, problem: Problem, target: Target) -> ContractionSpec:
         """The kernel for a problem: the first plan of `ckmlir.ops.contraction.defaults` that the chip can run."""

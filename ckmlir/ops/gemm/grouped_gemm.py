@@ -79,7 +79,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
     """
 
     name = "grouped_gemm"
-    renamed = RENAMED
+    renamed, plan_fields = RENAMED, PLAN_FIELDS
     summary = "C_i = A_i·B_i for products of different sizes in one launch, from a table in memory"
     spec_type = ContractionSpec
     single: ClassVar[ContractionOperator] = GEMM

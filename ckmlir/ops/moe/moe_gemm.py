@@ -87,7 +87,7 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
     """The operator `moe_gemm`, which the module's docstring describes."""
 
     name = "moe_gemm"
-    renamed = RENAMED
+    renamed, plan_fields = RENAMED, PLAN_FIELDS
     summary = "rows of tokens times the matrices of their experts, by row lists of moe_sorting"
     spec_type = ContractionSpec
     keys = (

@@ -1,0 +1,33 @@
+"""Kernels of a plan that a request names, and that a work-item has too few registers for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ckmlir.compiler import CompiledKernel
+from ckmlir.ops.operator import Operator
+from ckmlir.ops.request import RequestError
+from ckmlir.ops.spec import by
+from ckmlir.targets import Target
+
+
+def require_registers(
+    operator: Operator[Any, Any], problem: Any, spec: Any, compiled: CompiledKernel, target: Target
+) -> None:
+    """Raise RequestError where a request names a schedule, a block or the like, and its kernel keeps registers in
+    scratch memory: its numbers would be right, and it slow without a word. Before, registers are only estimated.
+
+    Of what somebody else chose for the problem, such as a library, nothing is refused.
+    """
+    chosen = operator.chosen(problem, spec) if operator.plan_fields else {}
+    named = {key: getattr(spec, field) for key, field in operator.plan_fields.items() if key not in chosen}
+    if not named:
+        return
+    metadata = compiled.code_object.kernel(compiled.kernel_name).metadata
+    if not metadata.private_segment_size or spec != operator.spec(problem, target):
+        return
+    words = [f"{key}={by(value) if isinstance(value, tuple) else value}" for key, value in named.items()]
+    raise RequestError(
+        f"{operator.name} on {target.name}: {', '.join(words)}: {metadata.vgpr_spill_count} registers of a work-item "
+        "have no room, and would lie in scratch memory; expected another schedule, a smaller block or more waves"
+    )
