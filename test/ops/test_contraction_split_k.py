@@ -211,6 +211,18 @@ def test_parts_for_two_workgroups_a_unit(
     assert default_parts(block, blocks, steps, get_target(chip)) == parts
 
 
+@pytest.mark.parametrize(("blocks", "cycles", "parts"), [
+    (24, 256, 8),
+    (24, 128, 4),  # products are short
+    (96, 256, 2),
+    (64, 256, 1),  # two of each would leave a third of the places idle
+    (111, 256, 1),  # more than compute units
+])  # fmt: skip
+def test_two_parts_a_unit_of_blocks_of_one_wave(blocks: int, cycles: int, parts: int) -> None:
+    """Where products of a step are long, on a chip of 110 compute units."""
+    assert default_parts((16, 16), blocks, 32, get_target("gfx90a"), 256, cycles=cycles) == parts
+
+
 @pytest.mark.parametrize(("name", "keys", "words"), [
     ("gemm", {"op": "relu(acc)"}, "does not add up to op of their sum; expected reduction=workspace"),
     ("gemm", {"op": "acc + d0"}, "does not add up to op of their sum"),
