@@ -97,7 +97,10 @@ class Array:
             length, stride = self.shape[dim], self.strides[dim]
             dim += 1
             if isinstance(one, slice):
-                start, stop, step = one.indices(length)
+                try:
+                    start, stop, step = one.indices(length)
+                except (TypeError, ValueError) as error:
+                    raise DeviceError(f"{one}: {error}") from None
                 if step < 1:
                     raise DeviceError(f"a slice with step {step}: strides are not negative; expected a step above 0")
                 count = max(-(-(stop - start) // step), 0)
@@ -122,7 +125,7 @@ class Array:
 
     def _index(self, key: object, length: int) -> int:
         try:
-            number = operator.index(key)  # type: ignore[arg-type]
+            number = _whole(key)
         except TypeError:
             what = f"{type(key).__name__} is not an index"
             raise DeviceError(f"{what}; expected whole numbers, slices, ... and None") from None
@@ -130,9 +133,9 @@ class Array:
             raise IndexError(f"index {number} is out of bounds: the dimension has length {length}")
         return number % length
 
-    def permute(self, *dims: int) -> Array:
-        """A view with the dimensions in another order."""
-        order = [dim + self.ndim if dim < 0 else dim for dim in dims]
+    def permute(self, *dims: int | Sequence[int]) -> Array:
+        """A view with the dimensions in another order, given one by one or as one sequence."""
+        order = [dim + self.ndim if dim < 0 else dim for dim in _whole_numbers("permute", dims)]
         if sorted(order) != list(range(self.ndim)):
             raise DeviceError(f"permute{dims}: expected each of {self.ndim} dimensions once")
         return self.strided([self.shape[dim] for dim in order], [self.strides[dim] for dim in order])
@@ -142,12 +145,12 @@ class Array:
         """A view with the dimensions in the opposite order."""
         return self.permute(*reversed(range(self.ndim)))
 
-    def reshape(self, *shape: int) -> Array:
-        """A view with other dimensions over the same elements, one of which may be -1.
+    def reshape(self, *shape: int | Sequence[int]) -> Array:
+        """A view with other dimensions over the same elements, given one by one or as one sequence; one may be -1.
 
         Raises DeviceError where the elements do not lie so; a copy does (`ckmlir.nn.contiguous`).
         """
-        wanted = list(shape)
+        wanted = _whole_numbers("reshape", shape)
         if wanted.count(-1) == 1:
             rest = math.prod(one for one in wanted if one != -1)
             wanted[wanted.index(-1)] = self.size // rest if rest else 0
@@ -208,9 +211,32 @@ def asarray(array: object, device: Device, stream: Stream | None = None) -> Arra
     return Array(device, upload(device, given, stream))
 
 
-def empty(shape: Sequence[int], dtype: npt.DTypeLike, device: Device) -> Array:
-    """A new packed array; what is in it is not defined. Raises DeviceError as `Device.allocate`."""
-    return Array(device, empty_memory(device, shape, dtype))
+def empty(shape: int | Sequence[int], dtype: npt.DTypeLike, device: Device) -> Array:
+    """A new packed array; what is in it is not defined.
+
+    Raises:
+        DeviceError: a shape that is none, or as `Device.allocate`.
+    """
+    lengths = _whole_numbers("shape ", (shape,))
+    if any(length < 0 for length in lengths):
+        raise DeviceError(f"shape {shape}: expected no length below 0")
+    return Array(device, empty_memory(device, lengths, dtype))
+
+
+def _whole(value: Any) -> int:
+    """A whole number. Raises TypeError for what is none, and for conditions, which NumPy takes for masks."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError
+    return operator.index(value)
+
+
+def _whole_numbers(what: str, given: tuple[Any, ...]) -> list[int]:
+    """Numbers that were given one by one, or as one sequence. Raises DeviceError for what is no whole number."""
+    words = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+    try:
+        return [_whole(one) for one in words]
+    except TypeError:
+        raise DeviceError(f"{what}{words}: expected whole numbers") from None
 
 
 def reshaped_strides(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:

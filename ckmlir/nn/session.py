@@ -243,7 +243,7 @@ def asarray(array: object, stream: object = None) -> Array:
     return array_of(array, device, None if stream is None else device.stream_of(stream))
 
 
-def empty(shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+def empty(shape: int | Sequence[int], dtype: npt.DTypeLike) -> Array:
     """A new array of the session's device, packed; what is in it is not defined."""
     return empty_on(shape, dtype, current().device)
 

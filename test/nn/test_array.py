@@ -66,6 +66,14 @@ def test_what_is_no_view_is_refused(session: nn.Session) -> None:
         (lambda: array.reshape(7, -1), "has 120 elements"),
         (lambda: array.T.reshape(120), "do not lie so; make a contiguous copy first"),
         (lambda: array.permute(0, 1), "expected each of 4 dimensions once"),
+        (lambda: array.permute("a", 1, 2, 3), "permute('a', 1, 2, 3): expected whole numbers"),
+        (lambda: array.reshape(12.0, 10), "reshape(12.0, 10): expected whole numbers"),
+        (lambda: array.reshape(None), "reshape(None,): expected whole numbers"),
+        (lambda: array[True], "bool is not an index; expected whole numbers, slices"),
+        (lambda: array[1.5:], "slice(1.5, None, None): slice indices must be integers"),
+        (lambda: array[::0], "slice(None, None, 0): slice step cannot be zero"),
+        (lambda: nn.empty((1.5,), "f16"), "shape (1.5,): expected whole numbers"),
+        (lambda: nn.empty((2, -1), "f16"), "shape (2, -1): expected no length below 0"),
         (lambda: array.strided((121,), (1,)), "are not within 480"),
         (lambda: nn.asarray("words"), "is not an array"),
     ):
@@ -152,6 +160,7 @@ def test_arrays_of_both_sides(session: nn.Session) -> None:
     assert nn.asarray([1.5, 2]).numpy().tolist() == [1.5, 2.0]
     assert nn.asarray(3).shape == ()
     assert nn.empty((0, 3), "float16").numpy().shape == (0, 3)
+    assert nn.empty(5, "float16").reshape((5, 1)).permute([1, 0]).shape == (1, 5)  # NumPy's and PyTorch's forms
     assert nn.empty((0, 3), "float16")[:, 1:].shape == (0, 2)
     assert repr(array) == "Array(bfloat16, shape=(2, 3), strides=(3, 1), simulator (gfx942))"
     other = open_device("sim", get_target("gfx942"))
