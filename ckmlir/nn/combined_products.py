@@ -9,6 +9,7 @@ import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.plain import shown
 from ckmlir.nn.products import output_type, transposed
 from ckmlir.runtime.device import DeviceError
 
@@ -52,6 +53,9 @@ def combined_matmul(
     """
     call = Call(stream)
     operands = {"a": _several(call, "a", a), "b": _several(call, "b", b)}
+    for what, text in (("op", op), ("a_op", a_op), ("b_op", b_op)):
+        if text is not None and not isinstance(text, str):
+            raise DeviceError(f"{what}={shown(text)}: expected an expression, such as acc * 2")
     beside = [call.read(f"d{number}", one) for number, one in enumerate(sides)]
     if len(beside) > MOST:
         raise DeviceError(f"{len(beside)} sides; expected at most {MOST}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
-from ckmlir.nn.plain import checked
+from ckmlir.nn.plain import checked, word
 from ckmlir.nn.products import output_type
 from ckmlir.ops.moe.routing import most_units
 from ckmlir.runtime.device import DeviceError
@@ -108,9 +108,8 @@ def expert_matmul(
     from ckmlir.ops.moe.experts_problem import A_ROWS, C_ROWS
 
     call = Call(stream)
-    for what, kind, known in (("rows", rows, A_ROWS), ("results", results, C_ROWS)):
-        if kind not in known:
-            raise DeviceError(f"{what}={kind}: expected one of {', '.join(known)}")
+    word("rows", rows, A_ROWS)
+    word("results", results, C_ROWS)
     given, matrices = call.read("a", a).require(ndim=2).rows(), call.read("b", b).require(ndim=3).contiguous()
     matrices.require(dtype=given.dtype)
     if matrices.shape[2] != given.shape[1]:

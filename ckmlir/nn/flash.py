@@ -158,6 +158,9 @@ def _seed(dropout_p: float, array: Any) -> int | None:
 
 def _unpacked(what: str, packed: Any, leading: str, parts: int) -> list[Any]:
     """Views of what lies beside each other behind the leading dimensions. Raises DeviceError for another shape."""
+    if not hasattr(packed, "shape"):
+        expected = f"expected ({leading}, {parts}, heads, channels)"
+        raise DeviceError(f"{what}: {type(packed).__name__} is not an array; {expected}")
     shape, names = tuple(packed.shape), leading.split(", ")
     if len(shape) != len(names) + 3 or shape[len(names)] != parts:
         raise DeviceError(f"{what}: shape {shape}; expected ({leading}, {parts}, heads, channels)")

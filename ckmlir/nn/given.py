@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ckmlir.nn.array import Array, empty, reshaped_strides
+from ckmlir.nn.plain import shown
 from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, POWER, find_dtype, numpy_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.shared_places import crossing
@@ -306,8 +307,8 @@ def _dtype(what: str, dtype: Any, target: Target, packed: str | None = None) -> 
     """What operators call an element type."""
     name = dtype if isinstance(dtype, str) else dtype.name
     if packed is not None:
-        if packed not in PACKED_TYPES:
-            raise DeviceError(f"{what}: {packed!r} is not a packed type; expected {', '.join(PACKED_TYPES)}")
+        if not isinstance(packed, str) or packed not in PACKED_TYPES:
+            raise DeviceError(f"{what}: {shown(packed)} is not a packed type; expected {', '.join(PACKED_TYPES)}")
         if name != "uint8":
             raise DeviceError(f"{what}: {packed} lies in bytes, uint8, not in {name}")
         return packed

@@ -16,6 +16,7 @@ from typing import Any
 from ckmlir import nn
 from ckmlir.nn.einsum import read_equation
 from ckmlir.nn.gradients import NoGradient
+from ckmlir.nn.plain import numbers, shown
 from ckmlir.runtime.device import DeviceError
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
@@ -188,8 +189,10 @@ def recorded(name: str, call: BoundArguments) -> Any:
         elif what not in taken or (isinstance(value, str) and "str" not in taken[what]):
             told = f"{what}={value}" if isinstance(value, str | int | float) else what
             raise NoGradient(f"{name}: tensors require gradients, which it does not have with {told}")
+        elif taken[what] == "str" and not isinstance(value, str):
+            raise DeviceError(f"{name}: {what}={shown(value)}: expected a text")
         elif taken[what] in NUMBERS and isinstance(value, Sequence):
-            given[what] = torch.tensor(value, dtype=torch.int32)
+            given[what] = torch.tensor(numbers(what, value), dtype=torch.int32)
         elif taken[what] in NUMBERS and not isinstance(value, torch.Tensor):
             found = type(value).__name__
             raise DeviceError(f"{name}: tensors require gradients, and {what} is {found}; expected a tensor")

@@ -237,7 +237,10 @@ def of_each(each: Sequence[dict[str, object]], names: str) -> dict[str, object]:
 
 
 def as_many(given: Mapping[str, Sequence[Any]]) -> int:
-    """How many of each there are. Raises DeviceError for different numbers, and for none."""
+    """How many of each there are. Raises DeviceError for different numbers, for none, and for what is no list."""
+    for name, arrays in given.items():
+        if not isinstance(arrays, (list, tuple)):
+            raise DeviceError(f"{name}: {type(arrays).__name__}; expected a list of arrays, one for each product")
     counts = {name: len(arrays) for name, arrays in given.items()}
     if len({*counts.values()}) > 1 or 0 in counts.values():
         expected = ", ".join(f"{count} {name}" for name, count in counts.items())

@@ -12,6 +12,7 @@ bytes whatever was written.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,10 @@ def typed(
 
 def empty(device: Device, shape: Sequence[int], dtype: npt.DTypeLike) -> DeviceArray:
     """A new packed array. Raises DeviceError as `typed` and `Device.allocate`."""
-    lengths = tuple(int(length) for length in shape)
+    try:
+        lengths = tuple(operator.index(length) for length in shape)
+    except TypeError:
+        raise DeviceError(f"shape={shape!r:.60}: expected whole numbers, one for each dimension") from None
     return typed(device.allocate(reach_of(lengths, packed_strides(lengths)) * _kind(dtype).itemsize), lengths, dtype)
 
 
@@ -86,7 +90,7 @@ def download(device: Device, array: DeviceArray, stream: Stream | None = None) -
 def _kind(dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
         found = named_dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         raise DeviceError(f"{dtype!r} is not an element type that NumPy or ml_dtypes know") from None
     if found.hasobject or found.itemsize == 0:
         raise DeviceError(f"elements of type {found} are not numbers")
