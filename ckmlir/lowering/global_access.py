@@ -43,8 +43,10 @@ MOST_DISTANCES = 8
 vector registers (`gemm` of i8 with odd k on gfx942), and with 16 in each short sums take longer by the model (401408 x
 64 x 147 in f16 on gfx950 55 us instead of 45).
 """
-MOST_SELECTS = 2
-"""For as many times as many loads lanes choose between offsets of their own."""
+MANY_LOADS, IN_COMMON = 16, 4
+"""Of more loads, up to so many, so many have their distances in common: with eight, `streamk_gemm` of f16 with odd
+pairs of k kept three scalar registers in lanes on gfx90a.
+"""
 MOST_PARTS = 6
 """Run-time lengths and strides of which a view's size is looked at."""
 FLAGS = 0x27000
@@ -198,7 +200,7 @@ class Shared(NamedTuple):
     axes: tuple[int, ...]
     """The dimensions along which all begin at the same coordinate."""
     several: int | None
-    """How far `MOST_DISTANCES` loads reach along the other dimension; None: there are no more."""
+    """How far `IN_COMMON` loads reach along the other dimension; None: there are no more."""
 
 
 @lru_cache(maxsize=4096)
@@ -211,10 +213,10 @@ def _shared_by_loads(distribution: Distribution, count: int) -> Shared | None:
     if _loads(distribution, count) <= MOST_DISTANCES:
         return Shared(axes, None)
     others = [sorted(along.tolist()) for axis, along in enumerate(begins) if axis not in axes]
-    if len(others) != 1 or len(others[0]) > MOST_SELECTS * MOST_DISTANCES:
+    if len(others) != 1 or len(others[0]) > MANY_LOADS:
         return None
     steps = {high - low for low, high in pairwise(others[0])}
-    return Shared(axes, MOST_DISTANCES * steps.pop()) if len(steps) == 1 else None
+    return Shared(axes, IN_COMMON * steps.pop()) if len(steps) == 1 else None
 
 
 def _or_none(state: Lowering, condition: ir.Value, vector: ir.Value) -> ir.Value:

@@ -34,31 +34,35 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
-  // Of sixteen loads each eight have an offset, and the distances within them in common.
-  // CHECK-LABEL: llvm.func @eights
+  // Of sixteen loads each four have an offset, and the distances within them in common.
+  // CHECK-LABEL: llvm.func @fours
   // CHECK: ^bb1(%[[K:.*]]: i32):
-  // CHECK: %[[OFFSET:.*]] = arith.select
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]], %[[STEP:.*]], 0 :
+  // CHECK: %[[OFFSET0:.*]] = arith.select
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET0]], %[[STEP:.*]], 0 :
   // CHECK-NOT: arith.select
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]], %[[S1:.*]], 0 :
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]], %[[S2:.*]], 0 :
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]], %[[S3:.*]], 0 :
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]], %[[S4:.*]], 0 :
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]], %[[S5:.*]], 0 :
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]], %[[S6:.*]], 0 :
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]], %[[S7:.*]], 0 :
-  // CHECK: %[[OTHER:.*]] = arith.select
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OTHER]], %[[STEP]], 0 :
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET0]], %[[S1:.*]], 0 :
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET0]], %[[S2:.*]], 0 :
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET0]], %[[S3:.*]], 0 :
+  // CHECK: %[[OFFSET1:.*]] = arith.select
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET1]], %[[STEP]], 0 :
   // CHECK-NOT: arith.select
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OTHER]], %[[S1]], 0 :
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OTHER]], %[[S2]], 0 :
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OTHER]], %[[S3]], 0 :
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OTHER]], %[[S4]], 0 :
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OTHER]], %[[S5]], 0 :
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OTHER]], %[[S6]], 0 :
-  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OTHER]], %[[S7]], 0 :
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET1]], %[[S1]], 0 :
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET1]], %[[S2]], 0 :
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET1]], %[[S3]], 0 :
+  // CHECK: %[[OFFSET2:.*]] = arith.select
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET2]], %[[STEP]], 0 :
+  // CHECK-NOT: arith.select
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET2]], %[[S1]], 0 :
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET2]], %[[S2]], 0 :
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET2]], %[[S3]], 0 :
+  // CHECK: %[[OFFSET3:.*]] = arith.select
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET3]], %[[STEP]], 0 :
+  // CHECK-NOT: arith.select
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET3]], %[[S1]], 0 :
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET3]], %[[S2]], 0 :
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET3]], %[[S3]], 0 :
   // CHECK: llvm.return
-  func.func @eights(%p: !llvm.ptr<1>, %k: i32, %pitch: i32, %c: i1) attributes {ck.waves = 1 : i32} {
+  func.func @fours(%p: !llvm.ptr<1>, %k: i32, %pitch: i32, %c: i1) attributes {ck.waves = 1 : i32} {
     %zero = arith.constant 0 : i32
     %step = arith.constant 32 : i32
     cf.br ^bb1(%zero : i32) {ck.advances = array<i32: 0>}

@@ -184,3 +184,11 @@ def test_workgroups_by_default() -> None:
     long = STREAM.problem(m=128, n=128, k=304 * 64)
     launch = STREAM.launch(long, STREAM.spec(long, GFX942), GFX942)
     assert launch.grid[0] == 304 and ceil_div(long.k, 64) == 304
+
+
+@pytest.mark.parametrize("chip", ["gfx90a", *(pytest.param(chip, marks=pytest.mark.full) for chip in CHIPS[1:])])
+def test_distances_between_loads_of_pairs_spill_nothing(chip: str) -> None:
+    """Each four of 16 loads of a tile have theirs in scalar registers, beside what finds a workgroup's blocks."""
+    target = get_target(chip)
+    kernel = compile_kernel(STREAM, STREAM.spec(STREAM.problem(m=2048, n=2048, k=2050), target), target)
+    assert kernel.code_object.kernel(kernel.kernel_name).metadata.sgpr_spill_count == 0
