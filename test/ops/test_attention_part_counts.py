@@ -114,8 +114,14 @@ SCALARS: list[tuple[str, str, dict[str, Any]]] = [
 """What kept up to 66 scalar registers in lanes of vector registers."""
 
 
+AROUND = ("gfx942", "fmha_batch_prefill", {"h": 32, "d": 64, "page_size": 16, "alibi": "batch", "dropout": 0.2,
+                                           "randval": 1, "lse": 1})  # fmt: skip
+IN_LANES = pytest.mark.xfail(strict=True, reason="scalar registers in lanes around the loop")
+
+
 @pytest.mark.parametrize(("chip", "name", "keys"), [
-    one if number < 2 else pytest.param(*one, marks=pytest.mark.full) for number, one in enumerate(SCALARS)
+    *(one if number < 2 else pytest.param(*one, marks=pytest.mark.full) for number, one in enumerate(SCALARS)),
+    pytest.param(*AROUND, marks=[pytest.mark.full, IN_LANES]),
 ])  # fmt: skip
 def test_parts_together_spill_nothing(chip: str, name: str, keys: dict[str, Any]) -> None:
     operator, target = find_operator(name), get_target(chip)
