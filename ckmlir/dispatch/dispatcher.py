@@ -125,9 +125,18 @@ class Dispatcher:
         """Args:
         policy: one or several, asked in this order; where all pass, the first kernel that fits is taken.
         strict: refuse what would have to be compiled.
+
+        Raises RequestError for what is none of these.
         """
+        asked = tuple(policy) if isinstance(policy, Iterable) and not callable(policy) else (policy,)
+        if not isinstance(registry, Registry):
+            raise RequestError(f"a dispatcher chooses from a Registry, got {registry!r}")
+        if not isinstance(target, Target):
+            raise RequestError(f"a chip is what get_target('gfx942') gives, got {target!r}")
+        for one in asked:
+            if not callable(one):
+                raise RequestError(f"a policy is called with a query and the kernels that fit, got {one!r}")
         self.registry, self.target, self.strict = registry, target, strict
-        asked = (policy,) if callable(policy) else tuple(policy)
         self.policies: tuple[Policy, ...] = (*asked, FirstFit())
         self.misses: Counter[tuple[object, ...]] = Counter()
         self.log = log or _log_of_environment()
@@ -158,7 +167,7 @@ class Dispatcher:
             known = (*((name, _hashable(value)) for name, value in keys.items()), operator)
             found = selected.get(known)
         if found is None:
-            named = find_operator(operator) if isinstance(operator, str) else operator
+            named = operator if isinstance(operator, Operator) else find_operator(operator)
             found = self.choose(Query(named, named.problem(**keys), self.target, keys))
             with self._lock:
                 if len(selected) >= REMEMBERED:
@@ -189,11 +198,14 @@ class Dispatcher:
     def _answer(self, policy: Policy, query: Query, fitting: Fitting) -> Kernel | None:
         """The first kernel that a policy names. It has to fit: a policy that means another one is mistaken."""
         answer = policy(query, fitting)
-        if answer is not None and not isinstance(answer, (Kernel, str)):
+        if isinstance(answer, Iterable) and not isinstance(answer, str):
             answer = next(iter(answer), None)
         if answer is None:
             return None
         kernel = self.registry.get(answer) if isinstance(answer, str) else answer
+        if not isinstance(kernel, Kernel):
+            expected = "expected a kernel, an identifier, several of them, or None"
+            raise RequestError(f"policy {name_of(policy)} answers {kernel!r}; {expected}")
         if kernel not in fitting:
             wrong = (kernel.operator.name, kernel.target.name) != (query.operator.name, query.target.name)
             reasons = [] if wrong else kernel.against(query.problem)

@@ -86,7 +86,14 @@ class Registry:
     # -- what is there -------------------------------------------------------------------------------------------------
 
     def add(self, kernel: Kernel, priority: int = 0) -> bool:
-        """Add a kernel; whether it is new. One that is there keeps its place, with the higher priority of both."""
+        """Add a kernel; whether it is new. One that is there keeps its place, with the higher priority of both.
+
+        Raises RequestError for what is no kernel, or no priority.
+        """
+        if not isinstance(kernel, Kernel):
+            raise RequestError(f"a registry holds kernels, got {kernel!r}")
+        if not isinstance(priority, int):
+            raise RequestError(f"priority={show(priority)}: expected a whole number")
         with self._lock:
             known = self._entries.get(kernel.identifier)
             if known is not None and known.priority >= priority:
