@@ -25,6 +25,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("mx_gemm", "gfx90a", {"dtype": "fp4", "layout": "CRR", "m": 130, "n": 34, "k": 100}),
     ("mx_gemm", "gfx950", {"dtype": "fp4", "layout": "CRR", "m": 2, "n": 2, "k": 1}),
     ("mx_gemm", "gfx950", {"dtype": "fp6", "layout": "CRR", "m": 4, "n": 4, "k": 0}),
+    ("mx_gemm", "gfx950", {"dtype": "fp6", "layout": "CRR", "m": 132, "n": 140, "k": 391}),
     ("gemm_quant", "gfx942", {"b_dtype": "i4", "layout": "RRR", "zeros": 1, "m": 33, "n": 70, "k": 201}),
     ("gemm_quant", "gfx90a", {"dtype": "i8", "b_dtype": "u4", "layout": "CRR", "m": 20, "n": 34, "k": 131}),
     ("gemm_quant", "gfx950", {"dtype": "bf8", "b_dtype": "i4", "layout": "RRR", "m": 20, "n": 34, "k": 131,
@@ -63,7 +64,10 @@ def test_a_transposed_matrix_is_the_same(chip: str, dtype: str) -> None:
 
 @pytest.mark.parametrize(("name", "chip", "keys"), [
     ("mx_gemm", "gfx950", (("dtype", "fp4"), ("layout", "CRR"), ("m", 1024), ("n", 1024), ("k", 1024))),
-    ("gemm_quant", "gfx942", (("b_dtype", "i4"), ("layout", "RRR"), ("m", 1024), ("n", 1024), ("k", 1024))),
+    ("mx_gemm", "gfx950", (("dtype", "fp6"), ("layout", "CRR"), ("m", 1024), ("n", 1024), ("k", 1024))),
+    ("mx_gemm", "gfx950", (("dtype", "fp4"), ("b_dtype", "fp8"), ("layout", "CRR"), ("m", 64), ("n", 64), ("k", 132))),
+    ("gemm_quant", "gfx950", (("b_dtype", "u4"), ("layout", "CRR"), ("m", 1024), ("n", 1024), ("k", 1024),
+                              ("b_scale", "1x128"), ("zeros", 1))),
     ("gemm_int4", "gfx90a", (("layout", "RRR"), ("m", 1024), ("n", 1024), ("k", 1024))),
 ])  # fmt: skip
 def test_nothing_is_spilled(name: str, chip: str, keys: tuple[tuple[str, Any], ...]) -> None:

@@ -60,6 +60,8 @@ class Wish(NamedTuple):
         stays: whether workgroups stay, and keep what finds their blocks in scalar registers beside the loop.
         powers: whether powers of two, which lanes load four at once, scale A and B of 4 bits in the matrix instruction,
             and C is the sums.
+        turned: whether packed elements share bytes across K, and are turned in registers on their way to LDS, as they
+            are or when they have become another type.
     """
 
     m: int
@@ -81,6 +83,7 @@ class Wish(NamedTuple):
     powers: bool = False
     converts: bool = False
     stays: bool = False
+    turned: bool = False
 
     @property
     def partial(self) -> bool:
@@ -118,7 +121,14 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         plain, all(pitch * one.step % (8 * CACHE_LINE) == 0 for one, pitch in pitches),
         packed and problem.op in ("", "acc") and problem.aligned()[2] > 1 and dwords,
         bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
+        turned=_turned(problem),
     )  # fmt: skip
+
+
+def _turned(problem: Problem) -> bool:
+    """See `Wish.turned`."""
+    operands = zip(problem.held, problem.layout, "RC", strict=False)
+    return any(one.packing is not None and own != along_k for one, own, along_k in operands)
 
 
 def bits_of(dtype: str) -> int:
