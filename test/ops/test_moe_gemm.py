@@ -280,6 +280,30 @@ NARROW: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+GROUPS_OF_64 = {"dtype": "fp8", "b_dtype": "i4", "a_scale": "1x64", "b_scale": "1x64"}
+SCALED: list[tuple[str, dict[str, Any]]] = [
+    ("gfx950", {"t": 5, "e": 1, "topk": 1, "unit": 128, "k": 40, **GROUPS_OF_64}),
+    ("gfx942", {"t": 9, "unit": 16, "k": 260, **GROUPS_OF_64, "b_scale": "1x128", "shuffled": 16, **FIRST}),
+    ("gfx950", {"t": 9, "unit": 128, "k": 64, **GROUPS_OF_64, "b_dtype": "fp8", **FIRST}),
+    ("gfx942", {"t": 9, "unit": 16, "k": 258, "dtype": "fp8", "a_scale": "1x64", "b_scale": "1x128", **FIRST}),
+    ("gfx942", {"t": 9, "unit": 16, "k": 258, "dtype": "fp8", "a_scale": "mx", "b_scale": "mx"}),
+    ("gfx90a", {"t": 9, "unit": 128, "k": 64, "dtype": "i8", "a_scale": "1x32", "b_scale": "1x32"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("chip", "keys"), [*SCALED[:2], *(pytest.param(*case, marks=pytest.mark.full) for case in SCALED[2:])]
+)
+def test_scales_leave_registers(chip: str, keys: dict[str, Any]) -> None:
+    """Several groups in a step, and narrow loads of a lone wave, take more waves or smaller blocks: nothing is
+    spilled, and defaults are right.
+    """
+    asked = {"n": 130, **keys}
+    metadata = compiled("moe_gemm", tuple(asked.items()), chip).kernel.code_object.kernel().metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    agree("moe_gemm", chip, **asked)
+
+
 @pytest.mark.parametrize(
     ("chip", "keys"), [*NARROW[:1], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[1:])]
 )

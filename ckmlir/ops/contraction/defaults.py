@@ -76,7 +76,7 @@ and of this: `gemm_int4` 56109, 51007, 50228 on gfx942, 47000, 44289, 42335 on g
 38968, 38260 on gfx942, with zero points of 1x128 66189 (4 registers spilled), 48655, 44773 on gfx950. With several
 groups of scales in a step, 1x64 with zero points on gfx950, `TALL_WAVES` take 70501, small blocks 47714."""
 TALL_WAVES, NARROW = (4, 2), 16
-"""Waves, and columns of the matrix instruction, where four waves have too few registers; see `_crowded`."""
+"""Waves, and columns of the matrix instruction, where four waves have too few registers; see `crowded`."""
 
 
 def plans(wish: Wish, target: Target) -> list[Plan]:
@@ -110,7 +110,7 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         large = [(LARGE, name) for name in (*schedules, *last)]
         for size, name in [*large, *itertools.product((MEDIUM, SMALL), schedules)]:
             if size in _sizes(wish, name, target):
-                found += _crowded(wish, size, name, target)
+                found += crowded(wish, size, name, target)
                 waves = wish.waves or _waves(wish, size, name)
                 depth = _depth(size, name, wish.dtype, target)
                 if wish.compares_rows:  # short steps, if groups of scales are no longer; else few loads of a wave
@@ -244,7 +244,7 @@ def _pays_deep(wish: Wish, target: Target) -> bool:
     return open_ and deep and wish.load_bytes >= NARROWEST_FOR_DEEP and _bound_by_lds(PREFERRED[0], wish.dtype, target)
 
 
-def _crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[Plan]:
+def crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[Plan]:
     """Plans of eight waves where four have no registers for what lies beside operands and sums; none where waves are
     named.
 

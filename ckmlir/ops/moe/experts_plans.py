@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS
-from ckmlir.ops.contraction.defaults import PREFERRED, PREFERRED_PARTIAL, TALL_WAVES, default_waves
+from ckmlir.ops.contraction.defaults import MEDIUM, PREFERRED, PREFERRED_PARTIAL, TALL_WAVES, crowded, default_waves
 from ckmlir.ops.contraction.few_rows import NARROWEST_FOR_TWO_LINES
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import NAMES
-from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan
+from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_problem import ACCUMULATORS, ExpertsProblem
 from ckmlir.ops.operator import ceil_div
@@ -83,6 +83,10 @@ LONG = 32
 LEAST = 2
 """Low blocks for each compute unit, below which they are too few."""
 FEW_DEPTH = 2 * DEPTH
+NARROWEST_WITH_SCALES = 8
+"""Bytes of a load below which low blocks of scaled matrices are those of four waves: alone, a wave has 16 loads of a
+step and more, whose distances and bounds take 38 to 82 scalar registers too many beside those of scales (fp8, k = 260
+and 258, gfx942; two waves up to 23)."""
 SHORT = 32
 """Steps of the loop at most for which one LDS buffer is better than two, where two leave room for one workgroup on a
 compute unit: nothing else runs beside its way into the loop and its stores. By the model on gfx942, bf16, 4096 tokens,
@@ -124,7 +128,8 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
     bits = find_dtype(product.taken(target) or product.stored).step
     if product.scaled_group(target):
         named = named or PREFERRED_PARTIAL[0]
-    if _alone(problem, target):
+    crowded_low = bool(product.scaling) and product.load_bytes < NARROWEST_WITH_SCALES and problem.unit == ALONE.rows
+    if crowded_low or _alone(problem, target):
         yield from _plans(problem, ALONE, 8 * DEPTH // bits, named)
     elif _few(problem, target):
         depth = 8 * (FEW_DEPTH if product.load_bytes >= NARROWEST_FOR_TWO_LINES else DEPTH) // bits
@@ -143,6 +148,12 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
             depth = 8 * DEPTH // bits
             short = block == BLOCKS[0] and product.k <= SHORTEST * depth and product.products == 1
             narrow = short and bits <= 16 and not product.scaling
+            if block.rows == MEDIUM and named:
+                # Several groups of scales in a step, as in single products. In us, 4096 tokens, 8 experts of 2, n = k =
+                # 1024, fp8 with 1x64, before and so: 33.8 and 32.2 on gfx950, preshuffled 29.8 (2 registers spilled)
+                # and 30.9; gated 77.3 and 62.5 on gfx942, on gfx950 81.1 (2 spilled) and 89.0.
+                eight = crowded(wish_of(product, target), MEDIUM, named, target)
+                yield from (plan for plan in eight if problem.unit % plan.block[0] == 0)
             block = block._replace(schedules=LOW) if _one_buffer(problem, block, depth, target) else block
             yield from _plans(problem, block, depth, named, NARROW_COLUMNS if narrow else 0)
 
