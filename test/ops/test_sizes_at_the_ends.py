@@ -87,6 +87,7 @@ def test_what_has_no_elements_touches_nothing(name: str, keys: dict[str, Any]) -
         ("cast", {"shape": (0, *[MAXIMUM_SIZE] * 3)}, "its lengths span more than 2^63 - 1 bytes"),
         ("cast", {"shape": (2147483640, 8192, 65537, 0)}, "its lengths span more than 2^63 - 1 bytes"),
         ("reduce", {"shape": (2**19, 2147483640, 0)}, "workgroups; one launch takes"),
+        ("reduce", {"shape": (5, 7), "split": 2**24}, "split=16777216: as many for each tile of results are 16777216"),
         ("reduce", {"shape": (70000, 70000, 3), "dims": (2,), "split": 2}, "there are 4900000000 results"),
         ("img2col", {"n": 1, "image": (70000, 70000), "strides": (40000,)}, "from one image to the next"),
         ("img2col", {"image": (MAXIMUM_SIZE,), "window": (1,), "pads": (5,), "strides": (MAXIMUM_SIZE,), "c": 1},
@@ -105,6 +106,13 @@ def test_sizes_that_kernels_do_not_count_are_refused(name: str, keys: dict[str, 
     with pytest.raises(RequestError) as error:
         find_operator(name).problem(**keys)
     assert words in str(error.value)
+
+
+def test_steps_of_a_reduction_are_no_workgroups() -> None:
+    """A kernel covers the problem that it was chosen for, however many tiles are reduced."""
+    operator, target = find_operator("reduce"), get_target("gfx942")
+    problem = operator.problem(shape=(2**16, 2**27), dims=(1,), dtype="i8", out="f32")
+    assert not operator.mismatches(problem, operator.spec(problem, target), target)
 
 
 @pytest.mark.parametrize("name", OPERATORS)

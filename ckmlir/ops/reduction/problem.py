@@ -129,6 +129,10 @@ class ReduceSpec(TileSpec):
         return "_".join(["reduce", self.dtypes[0], *self.kinds, f"tile{by(self.tile)}", self.stores, digest])
 
     @property
+    def spread(self) -> int:
+        return self.kept
+
+    @property
     def integer(self) -> bool:
         return is_integer(self.dtypes)
 

@@ -47,6 +47,7 @@ from ckmlir.ops.tensors.mapping import ALIGN, MapProblem
 from ckmlir.ops.tensors.rounding import Bounded, bounded_error, expression_error, output_tolerance, saturated
 from ckmlir.ops.tensors.tiling import (
     MAXIMUM_REACH,
+    MAXIMUM_WORKGROUPS,
     WAVES,
     array_fields,
     check_tiles,
@@ -135,6 +136,12 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         check_tiles(
             Folded(folded.lengths[:kept], strides, folded.groups[:kept]), _tile(problem)[:kept], (problem.x.name, "y")
         )
+        workgroups = prod(tile_counts(folded.lengths[:kept], _tile(problem)[:kept])) * problem.parts
+        if workgroups > MAXIMUM_WORKGROUPS:
+            raise RequestError(
+                f"split={problem.parts}: as many for each tile of results are {workgroups} workgroups; one launch "
+                f"takes {MAXIMUM_WORKGROUPS}"
+            )
         if problem.two_steps and prod(problem.kept_shape) > MAXIMUM_SIZE:
             raise RequestError(
                 f"split={problem.parts}: there are {prod(problem.kept_shape)} results; kernels count to {MAXIMUM_SIZE}"

@@ -79,6 +79,11 @@ class TileSpec(Spec):
         return len(self.tile)
 
     @property
+    def spread(self) -> int:
+        """So many of the first dimensions have workgroups of their own for each tile."""
+        return self.rank
+
+    @property
     def element_bytes(self) -> int:
         """Bytes of an element in registers: one each, since it is computed with."""
         return 4
@@ -274,7 +279,7 @@ def uncovered_tiles(spec: TileSpec, folded: Folded, base: int) -> Iterator[Reaso
         if single and length > extent:
             why = f"a length of {length} is more than the tile's {extent}"
             yield Reason("single", spec.single, why, "expected a kernel of several tiles there")
-    if prod(tile_counts(folded.lengths, spec.tile)) > MAXIMUM_WORKGROUPS:
+    if prod(tile_counts(folded.lengths, spec.tile)[: spec.spread]) > MAXIMUM_WORKGROUPS:
         yield Reason("tile", spec.tile, "more workgroups than a launch takes", "expected larger extents")
     if not _within_reach(folded, sizes, dict(enumerate(spec.tile))):
         yield Reason("tile", spec.tile, "elements of a tile lie 2 GiB apart", "expected smaller extents")
