@@ -96,28 +96,30 @@ class Lowering:
         found: T = self.known[key]
         return found
 
-    def coordinates(self, distribution: Distribution, register: int) -> list[Index]:
-        """Where a register of this thread lies in the tile."""
-        constants = distribution.begins(register)
-        return [origin + step for origin, step in zip(self._origin(distribution), constants, strict=True)]
+    def coordinates(self, distribution: Distribution, register: int, *, by_quads: bool = False) -> list[Index]:
+        """Where a register of this thread lies in the tile; `by_quads`: with what its quad has in common apart."""
+        origin, constants = self._origin(distribution, by_quads), distribution.begins(register)
+        return [start + step for start, step in zip(origin, constants, strict=True)]
 
     def wave_coordinates(self, distribution: Distribution, register: int) -> list[Index]:
         """Where a register of this wave's lane 0 lies in the tile: the same for all lanes."""
         constants = distribution.begins(register)
         return [self._weighted(distribution, dim, (WAVE,)) + step for dim, step in enumerate(constants)]
 
-    def _weighted(self, distribution: Distribution, dimension: int, owners: tuple[str, ...]) -> Index:
+    def _weighted(
+        self, distribution: Distribution, dimension: int, owners: tuple[str, ...], by_quads: bool = False
+    ) -> Index:
         """What the digits of these owners add to a coordinate."""
         digits: Iterable[Digit] = (digit for digit in distribution.digits(dimension) if digit.source in owners)
-        if self.quads(distribution):
+        if by_quads:
             digits = chain.from_iterable(map(split_at_quads, digits))
         return sum((self.digit(digit) * digit.weight for digit in digits), start=self.emit.number(0))
 
-    def _origin(self, distribution: Distribution) -> list[Index]:
+    def _origin(self, distribution: Distribution, by_quads: bool) -> list[Index]:
         """Where register 0 of this thread lies in the tile."""
         return self.known_in_block(
-            ("origin", distribution),
-            lambda: [self._weighted(distribution, dimension, (LANE, WAVE)) for dimension in range(distribution.rank)],
+            ("origin", distribution, by_quads),
+            lambda: [self._weighted(distribution, dim, (LANE, WAVE), by_quads) for dim in range(distribution.rank)],
         )
 
     def digit(self, digit: Digit) -> Index:

@@ -31,7 +31,7 @@ from ckmlir.lowering.existence import before_the_end, existence, paddings
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.merged_loads import in_vectors
 from ckmlir.lowering.parts import Rate
-from ckmlir.lowering.place import OUT_OF_RANGE, Place, differing, inside_of, place_of
+from ckmlir.lowering.place import OUT_OF_RANGE, Place, differing, divides, inside_of, place_of
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.storage import from_storage, storage_of, to_storage
 from ckmlir.lowering.window_bits import Slid, is_moving, numbering, sign_if_missing, slid
@@ -55,8 +55,10 @@ FLAGS = 0x27000
 
 def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.load_fragment to a buffer load."""
-    distribution, inside = Distribution.parse(text_of(op, "distribution")), inside_of(state, op)
-    quads, shared = state.quads(distribution), _shared_by_loads(distribution, len(registers_of(op)))
+    distribution = Distribution.parse(text_of(op, "distribution"))
+    quads = state.quads(distribution)
+    inside = inside_of(state, op, by_quads=divides(op.operands[0], quads))
+    shared = _shared_by_loads(distribution, len(registers_of(op)))
     if not quads and _loads(distribution, len(registers_of(op))) > MOST_DISTANCES:
         place = place_of(state, op.operands[0], inside)
         if (found := in_vectors(place)) is not None:

@@ -24,9 +24,17 @@ OUT_OF_RANGE = -(1 << 31)
 """A vector offset beyond every buffer: sizes are at most this many bytes, taken as unsigned."""
 
 
-def inside_of(state: Lowering, op: ir.Operation) -> list[Index]:
-    """Where a fragment begins in its tile."""
-    return state.coordinates(Distribution.parse(text_of(op, "distribution")), registers_of(op)[0])
+def inside_of(state: Lowering, op: ir.Operation, *, by_quads: bool = False) -> list[Index]:
+    """Where a fragment begins in its tile; `by_quads`: see `Lowering.coordinates`."""
+    distribution = Distribution.parse(text_of(op, "distribution"))
+    return state.coordinates(distribution, registers_of(op)[0], by_quads=by_quads)
+
+
+def divides(window: ir.Value, axes: Collection[int]) -> bool:
+    """Whether a window's view divides a coordinate along one of these axes."""
+    described = describe(window.type)
+    assert isinstance(described, WindowType)
+    return any(merged_along(described.descriptor, axis) is not None for axis in axes)
 
 
 def differing(op: ir.Operation) -> Collection[int]:
