@@ -86,7 +86,7 @@ def in_groups(
     """A tile for loads along a dimension of which lanes have whole groups of neighbours, four where there are as many.
 
     Where `across` is the last of the other dimensions, a lane has so many neighbours along it as are `turned` together
-    with a group, or, where there are enough for all lanes, a power of two times as many.
+    with a group, or, where there are enough for all lanes to have four groups of each, a power of two times as many.
 
     Raises:
         ValueError: groups do not divide their dimension, or what is turned does not divide the other.
@@ -96,7 +96,7 @@ def in_groups(
         raise ValueError(f"groups of {group} do not divide dimension {along} of a tile {list(lengths)}")
     block = 1
     if across is not None:
-        block = min(max(prod(groups) // (waves * LANES), turned), MOST_TURNED, lengths[across])
+        block = min(max(prod(groups) // (waves * LANES * DWORD), turned), MOST_TURNED, lengths[across])
     found = coalesced(groups, waves, along, DWORD, transposed_block=block)
     return found.expand(along + 1, group).join(along)
 

@@ -278,7 +278,7 @@ def _waves(wish: Wish, size: int, schedule: str) -> tuple[int, int]:
     """Of a block of this size, where nothing is crowded.
 
     Packed elements that are turned take registers before and behind: on gfx950 fp6 in CRR spilled 83 with blocks of 128
-    x 128 by four waves, and eight take 216; u4 with zero points and scales of 1x128 took 452 and spilled 4.
+    x 128 by four waves, and eight take 158; u4 with zero points and scales of 1x128 took 452 and spilled 4.
     """
     if wish.turned and size == MEDIUM:
         return TALL_WAVES

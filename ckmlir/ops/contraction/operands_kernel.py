@@ -190,11 +190,11 @@ def _matrix(spec: ContractionSpec, name: str, whole: Array, place: int, first: S
 
 def _whole(spec: ContractionSpec, packing: Packing, rows: int, *, across: bool) -> Distribution | None:
     """Bytes of a block such that a lane has all that elements share, across K all that are turned together."""
-    if packing.bytes == 1:
-        return None
     depth, waves = spec.block[2], spec.wave_count
     if across:
         return in_groups((packing.size(rows), depth), waves, 0, packing.bytes, packing.elements, across=1)
+    if packing.bytes == 1:
+        return None
     return in_groups((rows, packing.size(depth)), waves, 1, packing.bytes, packing.elements)
 
 
