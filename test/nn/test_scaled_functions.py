@@ -153,7 +153,7 @@ F, W4 = np.zeros((2, 64), np.float16), np.zeros((8, 32), np.uint8)
     (lambda: nn.scaled_linear(F, F, S[:2], S[:2]), "dtype=f16"),
     (lambda: nn.scaled_linear(Q, Q, S, S, activation="soft"), "activation=soft: expected one of"),
     (lambda: nn.scaled_linear(Q, Q, S, S, dtype="f17"), "dtype=f17"),
-    (lambda: nn.scaled_linear(W4, W4, S[:1], S[:1], packed=("fp5", None)), "'fp5' is not a packed type"),
+    (lambda: nn.scaled_linear(W4, W4, S[:1], S[:1], packed=("fp5", None)), "fp5 is not a packed type"),
     (lambda: nn.scaled_matmul(Q, Q, S[:1], S[:1]), r"expected \(…, m, k\) and \(…, k, n\)"),
     (lambda: nn.scaled_matmul(Q, Q.T, S, S[:1]), r"scale_a: shape \(4,\); expected 2 dimensions"),
     (lambda: nn.scaled_grouped_matmul([Q], [], [S], [S]), "1 a, 0 b, 1 scale_a, 1 scale_b: expected as many"),

@@ -15,6 +15,7 @@ from checked_runs import Keys, compiled, findings
 from operator_runner import CHIPS
 
 from ckmlir.ops import OPERATORS, find_operator
+from ckmlir.ops.dtypes import PACKED_TYPES
 from ckmlir.ops.request import Choice, RequestError
 from ckmlir.ops.schedules import ATTENTION, GEMM
 from ckmlir.sim.checks import parse_checks
@@ -168,12 +169,22 @@ def requests() -> Iterator[tuple[str, Request]]:
         for shape, dtype in itertools.product(shapes, dtypes[0] if dtypes else (None,)):
             if (name, dtype) == ("gated_gemm", "f64") and shape.get("op") != "relu(gate) * up":
                 continue  # chips have exponentials of f32 only
+            if dtype in PACKED_TYPES and _cuts_bytes(name, shape):
+                continue
             if shape.get("between") == "lds" and dtype in ("fp8", "i8"):
                 continue  # a row between the products has one scale
             if name.startswith("fmha_fwd") and dtype not in MX_TYPES[shape.get("scales") == "mx"]:
                 continue
             yield name, shape if dtype is None else {**shape, "dtype": dtype}
     yield from SCHEDULED
+
+
+def _cuts_bytes(name: str, shape: Request) -> bool:
+    """Whether a permutation has rows that are no whole bytes of packed elements, or a copy a path that takes none."""
+    if name == "copy":
+        return shape["through"] != "none"
+    row = {"permute": shape.get("shape", (0,))[-1], "transpose2d": shape.get("m"), "batched_transpose": shape.get("c")}
+    return bool(row.get(name, 0) % 4)
 
 
 def refused(name: str, request: Request, chip: str) -> bool:

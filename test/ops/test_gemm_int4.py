@@ -175,7 +175,7 @@ def test_no_listed_kernel_spills(chip: str) -> None:
 
 
 @pytest.mark.parametrize(("keys", "words"), [
-    ({"k": 33}, "k=33: two integers share a byte; expected an even number"),
+    ({"k": 33}, "k=33: two integers share a byte of rows of array b0; expected an even number"),
     ({"ldb": 149}, "ldb=149: a row has 150; expected at least that"),
     ({"ld_scale": 2}, "ld_scale=2: a row has 3; expected at least that"),
     ({"b_scale": "1x16"}, "b_scale=1x16: expected 1x32|1x64|1x128"),
