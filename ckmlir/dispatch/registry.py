@@ -88,7 +88,7 @@ class Registry:
     def add(self, kernel: Kernel, priority: int = 0) -> bool:
         """Add a kernel; whether it is new. One that is there keeps its place, with the higher priority of both.
 
-        Raises RequestError for what is no kernel, or no priority.
+        Raises RequestError unless it gets a kernel and a whole number as its priority.
         """
         if not isinstance(kernel, Kernel):
             raise RequestError(f"a registry holds kernels, got {kernel!r}")

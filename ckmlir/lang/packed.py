@@ -108,7 +108,7 @@ def _along(axis: int, change: Callable[[Tile], Tile], tile: Tile) -> Tile:
 def _with_last(axis: int, tile: Tile) -> tuple[int, ...]:
     rank = len(tile.lengths)
     if not -rank <= axis < rank:
-        raise ValueError(f"there is no dimension {axis} in a tile of {rank}")
+        raise ValueError(f"axis={axis}: a tile of {rank} dimensions has {-rank} to {rank - 1}")
     return with_last(axis % rank, rank)
 
 

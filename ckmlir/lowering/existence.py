@@ -115,7 +115,7 @@ def before_the_ends(place: Place) -> tuple[list[ir.Value], list[ir.Value]] | Non
 
 
 def _all_left_behind(place: Place) -> dict[Step, tuple[Index, Index]] | None:
-    """`_left_behind` of all paddings that are compared; None where one of them is no end."""
+    """`_left_behind` of all paddings that are compared; None if one of them is not at an end."""
     predicates = place.ground.descriptor.predicates()
     steps = [one for one in predicates if not (_holds_nothing(one, place) or _refused_by_size(one, place))]
     left = {step: found for step in steps if (found := _left_behind(step, place)) is not None}

@@ -231,7 +231,7 @@ def _whole(value: Any) -> int:
 
 
 def _whole_numbers(what: str, given: tuple[Any, ...]) -> list[int]:
-    """Numbers that were given one by one, or as one sequence. Raises DeviceError for what is no whole number."""
+    """Numbers that were given one by one, or as one sequence. Raises DeviceError unless all are whole."""
     words = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
     try:
         return [_whole(one) for one in words]

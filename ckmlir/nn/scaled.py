@@ -237,7 +237,7 @@ def of_each(each: Sequence[dict[str, object]], names: str) -> dict[str, object]:
 
 
 def as_many(given: Mapping[str, Sequence[Any]]) -> int:
-    """How many of each there are. Raises DeviceError for different numbers, for none, and for what is no list."""
+    """How many of each there are. Raises DeviceError if they differ, if there are none, and unless each is a list."""
     for name, arrays in given.items():
         if not isinstance(arrays, (list, tuple)):
             raise DeviceError(f"{name}: {type(arrays).__name__}; expected a list of arrays, one for each product")

@@ -166,5 +166,5 @@ def _values_of_step(step: PlanStep, example: PlanStep) -> tuple[Any, ...]:
 
 
 def _as_it_is(size: Any) -> Any:
-    """The size of a step that is no launch."""
+    """The size of a fill or a packing, for which nothing is prepared."""
     return size

@@ -208,7 +208,7 @@ def test_tolerances_do_not_pass_another_epilogue() -> None:
     ("batched_gemm", {"batch": "2x3", "b_batch": "2"}, "b_batch=1x2: does not broadcast to batch=2x3"),
     ("batched_gemm", {"batch": "2", "a_batch_strides": "5"}, "would share a place"),
     ("batched_gemm", {"d0_batch": "4"}, "d0_batch: op=acc has no D tensor d0"),
-    ("batched_gated_gemm_quant", {"zero_up_batch": "4"}, "zero_up_batch: there is no array zero_up; leave it out"),
+    ("batched_gated_gemm_quant", {"zero_up_batch": "4"}, "this request has no array zero_up; leave it out"),
     ("gemm", {"wave": "1x1", "schedule": "ping_pong", "m": 1}, "a workgroup of 1x1 waves makes no 2 equal groups"),
     ("gemm", {"op": "acc + d0", "block": "256x256x64", "wave": "2x2", "epilogue": "cshuffle", "schedule": "compv4"},
      "needs"),

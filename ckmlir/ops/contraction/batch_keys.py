@@ -29,7 +29,7 @@ def read_batch(single: Problem, names: Sequence[str], values: Mapping[str, Any])
     for name in names:
         unused = [key.name for key in _keys_of(name) if values[key.name] is not None]
         if unused and name not in there:
-            what = f"there is no array {name}; leave it out"
+            what = f"this request has no array {name}; leave it out"
             if re.fullmatch(r"d\d", name):
                 what = f"op={single.op or 'acc'} has no D tensor {name}"
             raise RequestError(f"{unused[0]}: {what}")

@@ -128,7 +128,7 @@ def _surely_nan(one: Bounded) -> Any:
 
 
 def _stays_infinite(symbol: str, left: Bounded, right: Bounded) -> Any:
-    """Where an infinite operand makes the result infinite whatever rounding does to the other, which is no infinity.
+    """Where an infinite operand makes the result infinite whatever rounding does to the other, which is finite.
 
     A product of numbers that overflows is not sure: the addition behind it may take it as it is.
     """
