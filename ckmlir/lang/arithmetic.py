@@ -134,6 +134,18 @@ def _check_same_type(symbol: str, left: ir.Value, right: ir.Value) -> None:
         raise TracingError(f"'{symbol}' meets {left.type} and {right.type}; cast one to the other's type")
 
 
+def emit_float(name: str, operation: str, operand: ir.Value, *, exact: bool = False) -> ir.Value:
+    """One function of a floating-point scalar, of any type where it is exact.
+
+    Raises:
+        TracingError: the scalar is an integer, or not f32 where results are rounded.
+    """
+    if not is_float(operand.type) or (not exact and name_of(operand.type) != "f32"):
+        wanted = "floating-point numbers" if exact else "f32"
+        raise TracingError(f"{name} takes {wanted}, not {operand.type}; cast first")
+    return value(operation, operand.type, [operand])
+
+
 def negate(operand: ir.Value) -> ir.Value:
     """The negative of a scalar."""
     if is_float(operand.type):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ckmlir.lang.arithmetic import check_constant, emit_below, emit_binary, emit_compare, invert, magnitude, negate
+from ckmlir.lang.power import power, power_by_number, power_of_number, written_number
 from ckmlir.lang.trace import TracingError
 from ckmlir.mlir import ir
 
@@ -108,14 +109,14 @@ class Operators(ABC):
 
     def __pow__(self, exponent: Any) -> Any:
         """See `ckmlir.lang.power`."""
-        from ckmlir.lang.power import power
-
-        return power(self, exponent)
+        if isinstance(exponent, Operators):
+            return self._apply(power, exponent)
+        number = written_number(exponent)
+        return self._apply(lambda base: power_by_number(base, number))
 
     def __rpow__(self, base: Any) -> Any:
-        from ckmlir.lang.power import power
-
-        return power(base, self)
+        number = written_number(base)
+        return self._apply(lambda exponent: power_of_number(number, exponent))
 
     def __neg__(self) -> Any:
         return self._apply(negate)

@@ -12,82 +12,95 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ckmlir.dialect.build import value
 from ckmlir.dialect.scalars import is_float
-from ckmlir.lang.arithmetic import constant
-from ckmlir.lang.operators import Operators
-from ckmlir.lang.tiles import exp2, log2, rsqrt, sqrt, where
-from ckmlir.lang.trace import TracingError, located
-from ckmlir.lang.values import Scalar
-
-Number = int | float
+from ckmlir.lang.arithmetic import Number, constant, emit_binary, emit_compare, emit_float
+from ckmlir.lang.trace import TracingError
+from ckmlir.mlir import ir
 
 
-@located
-def power(base: Any, exponent: Any) -> Any:
-    """base ** exponent, one of them traced.
+def written_number(operand: Any) -> Number:
+    """Base or exponent that is a number; a whole one as an integer, whatever its type.
 
     Raises:
-        TracingError: a negative exponent of integers, a run-time exponent of integers, or a base that is not a positive
-            number.
+        TracingError: it is none.
     """
-    if not _is_traced(exponent):
-        return _constant_exponent(base, _number(exponent))
-    if not _is_traced(base):
-        return _constant_base(_number(base), exponent)
-    raised = exp2(exponent * log2(base))
-    return _choose((exponent == 0.0) | (base == 1.0), raised)
+    if isinstance(operand, bool) or not isinstance(operand, (int, float)):
+        if hasattr(operand, "item") and not getattr(operand, "shape", (1,)):
+            return written_number(operand.item())
+        raise TracingError(f"a power takes numbers and traced values, not {operand!r}")
+    return int(operand) if isinstance(operand, float) and operand.is_integer() else operand
 
 
-def _is_traced(value: Any) -> bool:
-    return isinstance(value, Operators)
+def power(base: ir.Value, exponent: ir.Value) -> ir.Value:
+    """base ** exponent of two scalars.
+
+    Raises:
+        TracingError: their types differ, or are not f32.
+    """
+    raised = _exp2(emit_binary("*", exponent, _log2(base)))
+    is_one = emit_binary(
+        "|",
+        emit_compare("==", exponent, constant(0.0, exponent.type)),
+        emit_compare("==", base, constant(1.0, base.type)),
+    )
+    return _one_where(is_one, raised)
 
 
-def _number(value: Any) -> Number:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        if hasattr(value, "item") and not getattr(value, "shape", (1,)):
-            return _number(value.item())
-        raise TracingError(f"a power takes numbers and traced values, not {value!r}")
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def power_of_number(base: Number, exponent: ir.Value) -> ir.Value:
+    """base ** exponent, the base a number.
 
-
-def _constant_exponent(base: Any, exponent: Number) -> Any:
-    if exponent == 0.5:
-        return sqrt(base)
-    if exponent == -0.5:
-        return rsqrt(base)
-    if not isinstance(exponent, int):
-        return _choose(base == 1.0, exp2(log2(base) * exponent))
-    if exponent < 0:
-        if not _is_float(base):
-            raise TracingError(f"x ** {exponent}: integers take no negative exponent; convert or cast to f32")
-        return 1.0 / _whole(base, -exponent)
-    return _whole(base, exponent) if exponent else base._apply(lambda value: constant(1, value.type))
-
-
-def _is_float(value: Any) -> bool:
-    return is_float(value.type if isinstance(value, Scalar) else value.element)
-
-
-def _whole(base: Any, exponent: int) -> Any:
-    """A power with an exponent of at least 1."""
-    result, square = None, base
-    while exponent:
-        if exponent & 1:
-            result = square if result is None else result * square
-        exponent >>= 1
-        if exponent:
-            square = square * square
-    return result
-
-
-def _constant_base(base: Number, exponent: Any) -> Any:
+    Raises:
+        TracingError: the base is not positive, or the exponent not f32.
+    """
     if base <= 0 or math.isnan(base):
         raise TracingError(f"{base} ** x: a base that is a number has to be positive")
-    return exp2(exponent * math.log2(base)) if base != 2 else exp2(exponent)
+    if base == 2:
+        return _exp2(exponent)
+    return _exp2(emit_binary("*", exponent, constant(math.log2(base), exponent.type)))
 
 
-def _choose(is_one: Any, raised: Any) -> Any:
+def power_by_number(base: ir.Value, exponent: Number) -> ir.Value:
+    """base ** exponent, the exponent a number.
+
+    Raises:
+        TracingError: a negative exponent of an integer; one that is not whole, of what is not f32.
+    """
+    if exponent == 0.5:
+        return emit_float("sqrt", "math.sqrt", base)
+    if exponent == -0.5:
+        return emit_float("rsqrt", "math.rsqrt", base)
+    if not isinstance(exponent, int):
+        raised = _exp2(emit_binary("*", _log2(base), constant(exponent, base.type)))
+        return _one_where(emit_compare("==", base, constant(1.0, base.type)), raised)
+    if exponent < 0:
+        if not is_float(base.type):
+            raise TracingError(f"x ** {exponent}: integers take no negative exponent; convert or cast to f32")
+        return emit_binary("/", constant(1.0, base.type), _whole_power(base, -exponent))
+    return _whole_power(base, exponent) if exponent else constant(1, base.type)
+
+
+def _whole_power(base: ir.Value, exponent: int) -> ir.Value:
+    """A power with an exponent of at least 1."""
+    result, square = None, base
+    while True:
+        if exponent & 1:
+            result = square if result is None else emit_binary("*", result, square)
+        exponent >>= 1
+        if not exponent:
+            assert result is not None  # the highest bit of the exponent is set
+            return result
+        square = emit_binary("*", square, square)
+
+
+def _one_where(is_one: ir.Value, raised: ir.Value) -> ir.Value:
     """1 where that is the power, whatever the formula gives."""
-    if isinstance(raised, Scalar):
-        return is_one.select(1.0, raised)
-    return where(is_one, 1.0, raised)
+    return value("arith.select", raised.type, [is_one, constant(1.0, raised.type), raised])
+
+
+def _exp2(operand: ir.Value) -> ir.Value:
+    return emit_float("exp2", "math.exp2", operand)
+
+
+def _log2(operand: ir.Value) -> ir.Value:
+    return emit_float("log2", "math.log2", operand)

@@ -12,7 +12,7 @@ from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.rescale import rescale as append_rescale
 from ckmlir.dialect.scalars import bits, is_float
 from ckmlir.dialect.types import LdsType, TileType, describe
-from ckmlir.lang.arithmetic import Number, constant, dtype, emit_compare
+from ckmlir.lang.arithmetic import Number, constant, dtype, emit_compare, emit_float
 from ckmlir.lang.given import described
 from ckmlir.lang.operators import Operators
 from ckmlir.lang.trace import Traced, TracingError, located
@@ -124,10 +124,7 @@ Element = TypeVar("Element", Tile, Scalar)
 
 def _unary(name: str, operation: str, *, exact: bool) -> Callable[[Element], Element]:
     def apply(element: ir.Value) -> ir.Value:
-        if not is_float(element.type) or (not exact and str(element.type) != "f32"):
-            wanted = "floating-point numbers" if exact else "f32"
-            raise TracingError(f"{name} takes {wanted}, not {element.type}; cast first")
-        return value(operation, element.type, [element])
+        return emit_float(name, operation, element, exact=exact)
 
     def function(tile: Element) -> Element:
         found: Element = tile._apply(apply)
