@@ -6,7 +6,7 @@ their way. By the model on gfx942, bf16, 64 experts of 16 tokens with 4 each, in
 with compv4 65 %, 16x64x64 with compv4 69 %, with compv3 84 %. Wide ones are better where sums are short: down from 256
 to 7168, 2 tokens of 8, 16x32x64 44 %, 16x64x64 76 %. Where those are fewer than two for each compute unit, smaller ones
 load further ahead: gate and up from 7168 to 256, 16 tokens of 8, 16x32x64 73 %, 16x16x128 with mem4 96 %.
-benchmarks/README.md has more of them.
+benchmarks/results/experts.md has more of them.
 """
 
 from __future__ import annotations
