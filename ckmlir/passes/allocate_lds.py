@@ -16,7 +16,7 @@ from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, describe
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
-from ckmlir.passes.lds_layouts import access_of, choose_layout, is_known
+from ckmlir.passes.lds_layouts import access_of, choose_layout, is_indexed, is_known
 from ckmlir.passes.lds_liveness import Together, interferences
 from ckmlir.passes.lds_placement import Buffer, aligned, extent, place, remedy, without_padding
 from ckmlir.passes.walk import expanded_functions, target_of
@@ -56,10 +56,10 @@ def _laid_out(
         assert isinstance(lds, LdsType)
         users = [use.owner.operation for use in op.results[0].uses]
         copies = [user for user in users if user.name == "ck.copy_fragment"]
-        known = [user for user in users if is_known(user)]
-        accesses = tuple(dict.fromkeys(map(access_of, known)))
+        accesses = tuple(dict.fromkeys(access_of(user) for user in users if is_known(user)))
         cell = max((len(registers_of(user)) for user in copies), default=0)
-        choice = choose_layout(plain, accesses, bits(lds.element) // 8, target, padding, cell)
+        widest = max((len(registers_of(user)) for user in users if is_indexed(user)), default=1)
+        choice = choose_layout(plain, accesses, bits(lds.element) // 8, target, padding, cell, widest)
         op.attributes["layout"] = string(str(choice.layout))
         op.attributes[CONFLICTS] = integer(choice.conflicts)
     return {op.results[0]: _buffer(op) for op in allocations}

@@ -38,6 +38,11 @@ def is_known(op: ir.Operation) -> bool:
     return op.name in ("ck.lds_read", "ck.lds_write")
 
 
+def is_indexed(op: ir.Operation) -> bool:
+    """Whether an operation reaches places of LDS that each lane knows for itself."""
+    return op.name in ("ck.lds_gather_fragment", "ck.lds_update_fragment")
+
+
 def access_of(op: ir.Operation) -> Access:
     """What an operation of which `is_known` asks of the banks."""
     kind = "write" if op.name == "ck.lds_write" else "read"
@@ -61,10 +66,17 @@ class Choice:
 
 @lru_cache(maxsize=1024)
 def choose_layout(
-    plain: LdsLayout, accesses: tuple[Access, ...], element_bytes: int, target: Target, padding: bool, cell: int = 0
+    plain: LdsLayout,
+    accesses: tuple[Access, ...],
+    element_bytes: int,
+    target: Target,
+    padding: bool,
+    cell: int = 0,
+    widest: int = 1,
 ) -> Choice:
     """The layout with the fewest cycles; among equals the first, and the search ends at the first without conflicts.
 
+    Accesses of which it is not known what banks they meet count by what they take at once, up to `widest` elements.
     With copies straight to LDS, of cells of `cell` elements, only layouts that they can write; what they take there is
     the same in all of them.
 
@@ -74,7 +86,7 @@ def choose_layout(
     representatives = tuple({(access.kind, access.distribution): access for access in accesses}.values())
     best: Choice | None = None
     hopeful: int | None = None  # the fewest cycles that representatives took so far
-    for layout in candidates(plain, accesses, element_bytes, padding, cell):
+    for layout in candidates(plain, accesses, element_bytes, padding, cell, widest):
         first = _cost(layout, representatives, element_bytes, target, hopeful)
         if first is None:
             continue
@@ -100,7 +112,7 @@ def _cost(
 
 
 def candidates(
-    plain: LdsLayout, accesses: tuple[Access, ...], element_bytes: int, padding: bool, cell: int = 0
+    plain: LdsLayout, accesses: tuple[Access, ...], element_bytes: int, padding: bool, cell: int = 0, widest: int = 1
 ) -> Iterator[LdsLayout]:
     """Layouts that leave every access contiguous, from the simplest to the most elaborate.
 
@@ -109,8 +121,7 @@ def candidates(
     cost bytes; dealt rows. Copies (`cell` > 0) can write all without a skew or padding.
     """
     yield plain
-    chunk = max((len(access.registers) for access in accesses), default=1)
-    chunk = max(chunk, cell)
+    chunk = max(cell, widest, *(len(access.registers) for access in accesses))
     swizzled = [replace(plain, chunk=chunk, terms=terms) for terms in _swizzles(plain, chunk)]
     yield from swizzled
     if any(access.transposed for access in accesses):  # their lanes read longer pieces of a row together

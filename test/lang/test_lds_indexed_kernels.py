@@ -12,6 +12,7 @@ from ckmlir.lang import (
     Pointer,
     Scalar,
     Tile,
+    Window,
     coordinates,
     full,
     i32,
@@ -160,3 +161,37 @@ def counted_by_pieces(chip: str) -> Kernel:
         store(scan_sum(counts, 0, exclusive=True), view(before, (256,), (1,)).window((256,), (0,)))
 
     return pieces
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_vectors_by_index_of_what_is_written_one_by_one(chip: str) -> None:
+    """A read at an index takes vectors where nothing else does: they stay together, as do those that are written."""
+    single = Distribution.parse("d0: 16@lane, d1: 2@lane 2@y0 2@lane")
+    vectors = Distribution.parse("r: 2@lane, d0: 16@lane, d1: 2@lane 4@y0")
+    shape = single.lengths
+
+    @kernel(
+        "moved",
+        target=get_target(chip),
+        waves=1,
+        arguments={"x": ptr("i32"), "ids": ptr("i32"), "y": ptr("i32"), "z": ptr("i32")},
+    )
+    def moved(x: Pointer, ids: Pointer, y: Pointer, z: Pointer) -> None:
+        def whole(pointer: Pointer) -> Window:
+            return view(pointer, shape, (shape[1], 1)).window(shape, (0, 0))
+
+        rows = load(view(ids, (16,), (1,)).window((16,), (0,)), vectors.along(0))
+        tile = load(whole(x), single)
+        store(to_lds(tile).gather(rows, 0, vectors), whole(y))
+        held = to_lds(splat_like(tile, -5, "i32"))
+        held.scatter(load(whole(x), vectors), rows, 0)
+        store(held.read(single), whole(z))
+
+    x = np.arange(128, dtype=np.int32).reshape(shape)
+    ids = np.array([0, 1, 2, 15, 16, -1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 99], np.int32)
+    inside = (ids >= 0) & (ids < 16)
+    _, _, y, z = compile_traced(moved).run(x, ids, np.zeros_like(x), np.zeros_like(x), checks="all")
+    np.testing.assert_array_equal(y, np.where(inside[:, None], x[np.where(inside, ids, 0)], 0))
+    expected = np.full_like(x, -5)
+    expected[ids[inside]] = x[inside]
+    np.testing.assert_array_equal(z, expected)

@@ -81,3 +81,19 @@ func.func @no_room(%v: vector<1xf32>) attributes {ck.waves = 1 : i32} {
   return
 }
 }
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+// What is read by index stays together though its banks are not known: single elements that are written and read elsewhere
+// would change places one by one.
+// CHECK-LABEL: func.func @rows_by_index
+// CHECK: layout = "lengths 16x8 order 0,1 pitch 8 swizzle chunk 4
+func.func @rows_by_index(%v: vector<1xf32>, %i: i32) attributes {ck.waves = 1 : i32} {
+  %t = "ck.lds_alloc"() {layout = "lengths 16x8 order 0,1 pitch 8"} : () -> !ck.lds<[16, 8], f32>
+  "ck.lds_write"(%v, %t) {distribution = "d0: 16@lane, d1: 2@lane 2@y0 2@lane", registers = array<i32: 0>} : (vector<1xf32>, !ck.lds<[16, 8], f32>) -> ()
+  "ck.lds_write"(%v, %t) {distribution = "d0: 16@lane, d1: 2@lane 2@y0 2@lane", registers = array<i32: 1>} : (vector<1xf32>, !ck.lds<[16, 8], f32>) -> ()
+  "ck.lds_gather_fragment"(%t, %i) {axis = 0 : i64, distribution = "r: 2@lane, d0: 16@lane, d1: 2@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!ck.lds<[16, 8], f32>, i32) -> vector<4xf32>
+  return
+}
+}
