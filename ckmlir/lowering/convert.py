@@ -1,7 +1,7 @@
-"""Conversions of vectors between element types: round to nearest even; i8 and 8-bit floats saturate.
+"""Conversions of vectors between element types: round to nearest even; integers and 8-bit floats saturate.
 
 What is legal is the target's data: packed conversions exist on some chips only, and asking the backend for others
-aborts the process. NaN stays NaN in every floating-point result, except that saturating i8 turns it into 0.
+aborts the process. NaN stays NaN in every floating-point result, and becomes 0 in integers.
 """
 
 from collections.abc import Callable
@@ -26,6 +26,7 @@ EIGHT_BIT = {
 """(name in instructions, largest finite value) of the 8-bit floats."""
 UPPER_HALVES = 0x07060302
 """Bytes that v_perm_b32 takes of two words: the upper two of each."""
+FLOATS, INTEGERS = ("f16", "bf16", "f32", "f64"), ("i8", "i16", "i32", "i64")
 
 
 def lower_convert(state: Lowering, op: ir.Operation) -> list[ir.Value]:
@@ -56,43 +57,37 @@ def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type
         return _to_i8(source)
     if have == "bf16" and want == "f32" and state.makes_f16:
         return _from_bf16(source)
-    if (have in ("f16", "bf16") and want == "f32") or (have == "f32" and want in ("f16", "bf16")):
-        return value(
-            "arith.extf" if want == "f32" else "arith.truncf",
-            vectors.vector_type(vectors.length_of(source), target),
-            [source],
-        )
-    if {have, want} == {"f32", "f64"}:
-        name = "arith.extf" if want == "f64" else "arith.truncf"
+    if have in FLOATS and want in FLOATS and ("f32" in (have, want) or "f64" in (have, want)):
+        name = "arith.extf" if bits(target) > bits(source.type.element_type) else "arith.truncf"
         return value(name, vectors.vector_type(vectors.length_of(source), target), [source])
     if not is_float(source.type.element_type) and not is_float(target):
-        if want == "i8" and bits(source.type.element_type) > 8:
-            return _saturate_to_i8(source)
+        if have != "i1" and bits(target) < bits(source.type.element_type):
+            return _saturate(source, target)
         widened = "arith.extui" if have == "i1" else "arith.extsi"  # a condition that holds is 1
-        name = widened if bits(target) > bits(source.type.element_type) else "arith.trunci"
-        return value(name, vectors.vector_type(vectors.length_of(source), target), [source])
-    if have in ("i8", "i32") and want in ("f32", "f64"):
+        return value(widened, vectors.vector_type(vectors.length_of(source), target), [source])
+    if have in INTEGERS and want in ("f32", "f64"):
         return value("arith.sitofp", vectors.vector_type(vectors.length_of(source), target), [source])
-    if have == "f32" and want == "i32":
-        return _to_i32(source)
-    if "f32" not in (have, want) and have != "f64":  # two roundings are not one
+    if have in ("f32", "f64") and want in INTEGERS:
+        if want != "i8":
+            return _to_integer(source, target)
+        return _saturate(_to_integer(source, ir.IntegerType.get_signless(32)), target)
+    if "f32" not in (have, want) and have != "f64":
         return convert(state, op, convert(state, op, source, ir.F32Type.get()), target)
     fail(op, f"no conversion from {op.operands[0].type.element_type} to {op.results[0].type.element_type}")
 
 
-def _to_i32(source: ir.Value) -> ir.Value:
+def _to_integer(source: ir.Value, target: ir.Type) -> ir.Value:
     """Round to nearest even, then saturate; NaN becomes 0: what v_cvt_i32_f32 does by itself (CDNA3 ISA, VOP1).
 
     Without saturation in its words LLVM takes a number out of range for undefined, and what follows with it.
     """
     rounded = value("math.roundeven", source.type, [source])
-    type_ = vectors.vector_type(vectors.length_of(source), ir.IntegerType.get_signless(32))
     attributes = {
         "intrin": ir.StringAttr.get("llvm.fptosi.sat"),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0]),
         "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
     }
-    return value("llvm.call_intrinsic", type_, [rounded], attributes)
+    return value("llvm.call_intrinsic", vectors.vector_type(vectors.length_of(source), target), [rounded], attributes)
 
 
 def _from_bf16(source: ir.Value) -> ir.Value:
@@ -300,10 +295,11 @@ def _to_i8(source: ir.Value) -> ir.Value:
     return value("arith.trunci", vectors.vector_type(length, ir.IntegerType.get_signless(8)), [whole])
 
 
-def _saturate_to_i8(source: ir.Value) -> ir.Value:
-    limited = arith.maxsi(arith.minsi(source, _splat(127, source.type)), _splat(-128, source.type))
-    i8 = ir.IntegerType.get_signless(8)
-    return value("arith.trunci", vectors.vector_type(vectors.length_of(source), i8), [limited])
+def _saturate(source: ir.Value, target: ir.Type) -> ir.Value:
+    """Integers limited to what a narrower type holds."""
+    most = (1 << bits(target) - 1) - 1
+    limited = arith.maxsi(arith.minsi(source, _splat(most, source.type)), _splat(-most - 1, source.type))
+    return value("arith.trunci", vectors.vector_type(vectors.length_of(source), target), [limited])
 
 
 def _splat(number: int, type_: ir.Type) -> ir.Value:

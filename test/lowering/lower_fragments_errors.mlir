@@ -45,8 +45,8 @@ module attributes {ck.target = "gfx90a"} {
 
 module attributes {ck.target = "gfx942"} {
   func.func @conversion(%x: vector<4xf64>) attributes {ck.waves = 1 : i32} {
-    // expected-error@+1 {{no conversion from f64 to f16}}
-    %0 = "ck.convert"(%x) : (vector<4xf64>) -> vector<4xf16>
+    // expected-error@+1 {{no conversion from f64 to f8E4M3FNUZ}}
+    %0 = "ck.convert"(%x) : (vector<4xf64>) -> vector<4xf8E4M3FNUZ>
     return
   }
 }
