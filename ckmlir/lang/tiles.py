@@ -54,13 +54,18 @@ def zeros(lengths: Sequence[int], name: str, distribution: Distribution | None =
 def coordinates(like: Tile, axis: int) -> Tile:
     """Each element's own coordinate along an axis (i32), for masks."""
     shape = like.type
-    return Tile(compute.coordinates(shape.lengths, shape.distribution, axis))
+    places = Tile(compute.coordinates(shape.lengths, shape.distribution, axis))
+    # A tile that does not know how it lies: its coordinates learn it as what meets it does.
+    return places if shape.distribution is not None else map_elements(lambda _, place: place, like, places)
 
 
 @located
 def cast(tile: Tile, name: str, *, bounded: bool = False) -> Tile:
     """Converted to a dtype, rounded to nearest even; integers and 8-bit floats saturate, and a NaN becomes the
     integer 0. A condition that holds is 1, and so is a number that is not 0 where a condition is asked for.
+
+    Integers become f16, bf16 and 8-bit floats by way of f32, so that those of more than 24 bits are rounded twice. f64
+    does not become 8-bit floats: cast it to f32 first.
 
     `bounded` is a promise about f32 elements: each is NaN or of a magnitude below 2^100, and what is below 2^-126 may
     become zero. Chips without conversions to bf16 then take 1.5 instructions an element instead of 7; NaN stays NaN.

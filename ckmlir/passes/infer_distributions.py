@@ -2,8 +2,8 @@
 
 Element-wise operations and loops need one distribution for all their tiles; reductions, broadcasts and slices derive
 one from another. What follows from the distributions given is filled in. A tile that nothing constrains is one that is
-only loaded to be put into LDS or stored again: it gets the distribution whose memory accesses are widest. One that is
-stretched from another, and meets none, repeats in registers.
+only loaded to be put into LDS or stored again, or made to be stored: it gets the distribution whose memory accesses are
+widest. One that is stretched from another, and meets none, repeats in registers.
 """
 
 from collections.abc import Iterator
@@ -32,6 +32,9 @@ from ckmlir.passes.window_vectors import Lengths, vector_lengths
 ACCESS_BYTES = 16
 MOST_REGISTERS = 4096
 """Eight times what a thread has: a tile that is used piece by piece need not be there as a whole."""
+LOADS = ("ck.load", "ck.gather")
+STORES = {"ck.store": ACCESS_BYTES, "ck.scatter": ACCESS_BYTES, "ck.atomic_update": 4, "ck.atomic_scatter": 4}
+"""What takes a tile to memory, and bytes that a lane may take there at once."""
 BY_ROWS = ("ck.rescale", "ck.cut")
 """What takes a tile's rows and an element for each."""
 COPY = "ck.copy_to_lds"
@@ -85,7 +88,8 @@ class _Inference:
             group.reason = producer(value)
         for op in body:
             self._unify(op)
-        while self._propagate(body) or self._choose(body) or self._expand(body):
+        choices = self._choose_for_load, self._expand, self._choose_for_store, self._choose_for_index
+        while any(step(body) for step in (self._propagate, *choices)):
             pass
         for value, group in self.group_of.items():
             tile = tile_of(value)
@@ -285,33 +289,35 @@ class _Inference:
 
     # -- tiles that only memory constrains
 
-    def _choose(self, body: list[ir.Operation]) -> bool:
-        open_loads = [
-            op
-            for op in body
-            if op.name in ("ck.load", "ck.gather") and self.group_of[op.results[0]].distribution is None
-        ]
-        if not open_loads:
-            return False
-        op = min(open_loads, key=self._is_index)  # what is indexed says how its indices lie, so it comes first
-        group = self.group_of[op.results[0]]
-        return self._set(group, self._for_load(op, group), op)
+    def _choose_for_load(self, body: list[ir.Operation]) -> bool:
+        loads = (op for op in body if op.name in LOADS and not self._is_index(op))
+        return any(self._choose(op, op.results[0], op.operands[0]) for op in loads)
+
+    def _choose_for_index(self, body: list[ir.Operation]) -> bool:
+        return any(self._choose(op, op.results[0], op.operands[0]) for op in body if op.name in LOADS)
+
+    def _choose_for_store(self, body: list[ir.Operation]) -> bool:
+        return any(self._choose(op, op.operands[0], op.operands[1]) for op in body if op.name in STORES)
+
+    def _choose(self, op: ir.Operation, tile: ir.Value, accessed: ir.Value) -> bool:
+        group = self.group_of[tile]
+        return group.distribution is None and self._set(group, self._for_access(op, accessed, group), op)
 
     def _is_index(self, op: ir.Operation) -> bool:
         """Whether what is loaded becomes the indices of a gather or scatter."""
         uses = (use for member in self.group_of[op.results[0]].members for use in member.uses)
         return any(use.operand_number == INDEXED.get(use.owner.operation.name) for use in uses)
 
-    def _for_load(self, op: ir.Operation, group: _Group) -> Distribution:
+    def _for_access(self, op: ir.Operation, accessed: ir.Value, group: _Group) -> Distribution:
         """Vectors as wide as the window allows, where it allows none lanes along neighbours in memory; where LDS
         readers want the other dimension contiguous, also blocks of it.
         """
-        window = describe(op.operands[0].type)
+        window = describe(accessed.type)
         assert isinstance(window, WindowType)
-        widest = ACCESS_BYTES * 8 // bits(window.element)
+        widest = max((STORES.get(op.name, ACCESS_BYTES) * 8) // bits(window.element), 1)
         rank = len(window.lengths)
-        lengths = [self.vector_length(op.operands[0], dim, min(widest, window.lengths[dim])) for dim in range(rank)]
-        if op.name == "ck.gather":
+        lengths = [self.vector_length(accessed, dim, min(widest, window.lengths[dim])) for dim in range(rank)]
+        if op.name in INDEXED:
             lengths[integer_of(op, "axis")] = 1
         near = [window.descriptor.begins_contiguous(dim) for dim in range(rank)]
         contiguous = max(range(rank), key=lambda dim: (lengths[dim], near[dim], dim))
@@ -326,7 +332,7 @@ class _Inference:
         try:
             return coalesced(window.lengths, waves, contiguous, lengths[contiguous], transposed_block=block)
         except ValueError as problem:
-            fail(op, f"no distribution for loading {list(window.lengths)} by {waves} waves: {problem}")
+            fail(op, f"no distribution for accessing {list(window.lengths)} by {waves} waves: {problem}")
 
 
 def _wanted_by_readers(members: list[ir.Value], widest: int, transposing: int | None) -> tuple[int, int] | None:

@@ -15,7 +15,7 @@ from ckmlir.dialect.build import attributes_of, create, default_attributes, stri
 from ckmlir.dialect.context import exclusive, shared_context
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, i32, kernel, load, loop, ptr, stage, store, view, zeros
+from ckmlir.lang import Kernel, i32, kernel, load, loop, ptr, stage, store, to_lds, view, zeros
 from ckmlir.lowering import codeobject
 from ckmlir.mlir import ir
 from ckmlir.ops import find_operator
@@ -128,8 +128,7 @@ def test_every_thread_gets_its_own_error() -> None:
     def refused(number: int) -> str:
         @kernel(f"refused{number}", target=get_target("gfx942"), waves=1)
         def refused_kernel(y: ptr("f32")) -> None:
-            whole = zeros((64 * number,), "f32")  # nothing says how it lies
-            store(whole, view(y, (64 * number,), (1,)).window((64 * number,), (0,)))
+            to_lds(zeros((64 * number,), "f32"))  # nothing says how it lies
 
         with pytest.raises(PipelineFailure) as caught:
             compile_traced(refused_kernel)

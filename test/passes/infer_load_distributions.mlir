@@ -77,3 +77,18 @@ func.func @transposed_block(%p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
   %r = "ck.from_lds"(%l) : (!lds) -> !ck.tile<[64, 32], f16, "d0: 4@y0 16@lane.1, d1: 4@lane.0 8@y1">
   return
 }
+
+// What is made to be stored lies as its store wants it: 16 bytes a lane, 4 where memory adds.
+// CHECK-LABEL: func.func @stored
+func.func @stored(%p: !llvm.ptr<1>, %x: f16, %n: i32) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
+  %v = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[64, 32], strides=[32, 1]); view(d0, d1) align 8">
+  %w = "ck.make_window"(%v, %o, %o) : (!ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[64, 32], strides=[32, 1]); view(d0, d1) align 8">, i32, i32) -> !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 32], strides=[32, 1]); view(d0, d1) align 8", [64, 32]>
+  // CHECK: "ck.splat"{{.*}} -> !ck.tile<[64, 32], f16, "d0: 4@y0 16@lane, d1: 4@lane 8@y1">
+  %t = "ck.splat"(%x) : (f16) -> !unknown
+  "ck.store"(%t, %w) : (!unknown, !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 32], strides=[32, 1]); view(d0, d1) align 8", [64, 32]>) -> ()
+  // CHECK: "ck.splat"{{.*}} -> !ck.tile<[64, 32], f16, "d0: 16@y0 4@lane, d1: 16@lane 2@y1">
+  %u = "ck.splat"(%x) : (f16) -> !unknown
+  "ck.atomic_update"(%u, %w) {kind = "add"} : (!unknown, !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 32], strides=[32, 1]); view(d0, d1) align 8", [64, 32]>) -> ()
+  return
+}

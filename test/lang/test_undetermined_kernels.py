@@ -1,0 +1,66 @@
+"""Tiles of which no distribution was given and that no load determines: they lie as what they are stored to wants it,
+or as the tile does that they were made like.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_runner import CHIPS, compile_traced
+
+from ckmlir.lang import (
+    Pointer,
+    Scalar,
+    atomic_add,
+    coordinates,
+    full,
+    i32,
+    kernel,
+    load,
+    ptr,
+    scatter,
+    scatter_add,
+    store,
+    stretch,
+    view,
+)
+from ckmlir.targets import get_target
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_tiles_that_are_only_stored(chip: str) -> None:
+    """Numbers to every kind of store, rows by an index that is loaded, and a stretched tile."""
+    names = {"plain": "f32", "halves": "f16", "counts": "i32", "rows": "i32", "wide": "f32", "x": "f32"}
+
+    @kernel("stored", target=get_target(chip), waves=2, arguments={name: ptr(dtype) for name, dtype in names.items()})
+    def stored(plain: Pointer, halves: Pointer, counts: Pointer, rows: Pointer, wide: Pointer, x: Pointer) -> None:
+        store(full((7, 48), 2.5, "f32"), view(plain, (7, 48), (48, 1)).window((7, 48), (0, 0)))
+        which = load(view(rows, (64,), (1,)).window((64,), (0,)))
+        scatter(full((64, 8), 3, "f16"), view(halves, (64, 8), (8, 1)).window((64, 8), (0, 0)), which, 0)
+        atomic_add(full((256,), 3, "i32"), view(counts, (256,), (1,)).window((256,), (0,)))
+        which = load(view(rows, (64,), (1,)).window((64,), (0,)))
+        scatter_add(full((64, 8), 1, "i32"), view(counts, (32, 8), (8, 1)).window((64, 8), (0, 0)), which, 0)
+        line = load(view(x, (64,), (1,)).window((64,), (0,)))
+        store(stretch(line, 1, 32), view(wide, (64, 32), (32, 1)).window((64, 32), (0, 0)))
+
+    x = np.arange(64, dtype=np.float32)
+    plain, halves, counts = np.zeros((7, 48), np.float32), np.zeros((64, 8), np.float16), np.zeros(256, np.int32)
+    rows, wide = np.random.default_rng(0).permutation(64).astype(np.int32), np.zeros((64, 32), np.float32)
+    plain, halves, counts, _, wide, _ = compile_traced(stored).run(plain, halves, counts, rows, wide, x, checks="all")
+    assert (plain == 2.5).all() and (halves == 3).all() and (counts == 4).all()
+    np.testing.assert_array_equal(wide, np.repeat(x[:, None], 32, 1))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_coordinates_of_a_tile_that_does_not_know_how_it_lies(chip: str) -> None:
+    """They lie as the tile comes to lie, also where nothing uses them, or nothing but a store."""
+
+    @kernel("placed", target=get_target(chip), waves=2, arguments={"x": ptr("f16"), "y": ptr("i32"), "n": i32})
+    def placed(x: Pointer, y: Pointer, n: Scalar) -> None:
+        tile = load(view(x, (n, 4), (4, 1)).pad(64, 4).window((64, 4), (0, 0)))
+        coordinates(tile, 0)
+        store(coordinates(tile, 1), view(y, (n, 4), (4, 1)).pad(64, 4).window((64, 4), (0, 0)))
+
+    y = np.zeros((50, 4), np.int32)
+    _, y = compile_traced(placed).run(np.zeros((50, 4), np.float16), y, np.int32(50), checks="all")
+    np.testing.assert_array_equal(y, np.broadcast_to(np.arange(4), y.shape))
