@@ -176,6 +176,15 @@ def test_one_kernel_for_both_products() -> None:
     assert {space.name for space in plan.workspaces} == set(LISTS)
 
 
+@pytest.mark.parametrize("between", ["memory", "lds"])
+def test_nothing_between_the_products(between: str) -> None:
+    """Products of nothing are zeros, which a weight that is NaN makes NaN."""
+    weights = np.ones((3, 2), np.float32)
+    weights[1, 0] = np.nan
+    found = run("fused_moe", "gfx942", {"weights": weights}, t=3, hidden=64, inter=0, between=between)["y"]
+    np.testing.assert_array_equal(np.isnan(found).all(axis=1), [False, True, False])
+
+
 def test_units_follow_the_rows_of_an_expert() -> None:
     for entries, unit in ((8, 16), (17 * 8, 32), (33 * 8, 64), (500 * 8, 128)):
         assert FUSED.problem(t=entries, topk=1, e=8).first.unit == unit
