@@ -1,4 +1,4 @@
-"""Wait states between a matrix instruction and a use of its result, where LLVM counts too few.
+"""Wait states that LLVM forgets: after matrix instructions, and before lanes exchange what another block left.
 
 An instruction of 16 passes that can scale its operands takes 20 wait states before anything but a matrix one may
 read its result (LLVM's scheduling models, see `ckmlir.sim.analysis.matrix_hazards`); LLVM 22's hazard recognizer counts
@@ -8,12 +8,13 @@ there, but passes.
 Behind branches it miscounts for all instructions. It goes back from the use and counts all instructions of the blocks
 before, from their ends (GCNHazardRecognizer, getWaitStatesSince). Where a block ends with two branches, it so counts
 the second also on the way through the first, on which it is not executed: one wait state too many. What is computed
-from accumulators where a loop has been left then comes a state too early.
+from accumulators where a loop has been left then comes a state too early, and so does a move between lanes (DPP,
+V_PERMLANE32_SWAP_B32), two states behind whatever wrote its register: what a branch carries is copied right before it.
 """
 
 from collections.abc import Iterator
 
-from ckmlir.dialect.build import create, text_of
+from ckmlir.dialect.build import create, producer, text_of
 from ckmlir.lowering.accumulator_form import MATRIX, VIEWS_OF_REGISTERS, assembly
 from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.mlir import ir
@@ -27,17 +28,23 @@ FORGOTTEN = "s_nop 0"
 LONGEST = 64
 """Cycles of 16 passes."""
 MISCOUNTED = "s_nop 1"
-"""2 wait states: a block with two branches, and another such between it and the matrix instruction."""
+"""2 wait states: a block with two branches, and another such between it and the matrix instruction. All that a move
+between lanes takes."""
+EXCHANGES = ("ck.exchange", "ck.half")
+PASSED_ON = (*VIEWS_OF_REGISTERS, "vector.extract", "vector.from_elements", "vector.shuffle")
+"""What leaves a value in the registers where it is, or may."""
 
 
-def keep_distances(function: ir.Operation, matrix: list[ir.Operation]) -> None:
-    """Put the wait states that LLVM miscounts where blocks begin that use what was multiplied before they did.
+def keep_distances(function: ir.Operation, matrix: list[ir.Operation], exchanges: list[ir.Operation]) -> None:
+    """Put the wait states that LLVM miscounts where blocks begin that use what was multiplied before they did, or whose
+    lanes exchange what other blocks leave.
 
     Loops that only multiply on have none; what an iteration of attention computes from the products of the one before
     has them at its beginning.
     """
-    behind_branches = _behind_branches(function) if matrix else ()
-    for block in dict.fromkeys(_users(matrix)):
+    behind_branches = _behind_branches(function) if matrix or exchanges else ()
+    exchanging = (op.block for op in exchanges if _comes_from_before(op.operands[0], op.block))
+    for block in dict.fromkeys((*_users(matrix), *exchanging)):
         if block in behind_branches:
             with ir.InsertionPoint.at_block_begin(block), block.operations[0].location:
                 attributes = {
@@ -74,6 +81,14 @@ def lengthen_distances(matrix: list[ir.Operation], target: Target) -> None:
 def _computes(user: ir.Operation, number: int) -> bool:
     """Whether a use is one that waits for the result."""
     return user.name not in BRANCHES and (user.name, number) != (MATRIX, ACCUMULATORS)
+
+
+def _comes_from_before(value: ir.Value, block: ir.Block) -> bool:
+    """Whether a value, or part of it, is left by another block."""
+    owner = producer(value)
+    if owner is None or owner.block != block:
+        return True
+    return owner.name in PASSED_ON and any(_comes_from_before(part, block) for part in owner.operands)
 
 
 def _behind_branches(function: ir.Operation) -> set[ir.Block]:

@@ -1,5 +1,6 @@
 // Where a block behind a branch of two ways begins to compute with what was multiplied before it, two wait states stand
-// that LLVM does not count; a block that multiplies on with it has none, nor one that is reached without a choice.
+// that LLVM does not count; a block that multiplies on with it has none, nor one that is reached without a choice. So do they
+// where lanes exchange what another block left.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 
@@ -74,6 +75,26 @@ module attributes {ck.target = "gfx942"} {
     cf.br ^end(%d : !acc)
   ^end(%r: !acc):
     %s = arith.addf %r, %r : !acc
+    return
+  }
+
+  // Part of a value that comes with the branch; what the block loads or computes itself LLVM counts right.
+  // CHECK-LABEL: llvm.func @exchanged
+  // CHECK: ^bb1(%{{.*}}: vector<2xf32>):
+  // CHECK-NEXT: llvm.inline_asm has_side_effects "s_nop 1", ""
+  // CHECK-NEXT: rocdl.sched.barrier
+  // CHECK: rocdl.update.dpp
+  // CHECK: ^bb2(%{{.*}}: vector<2xf32>):
+  // CHECK-NOT: llvm.inline_asm
+  func.func @exchanged(%x: vector<2xf32>, %some: i1) attributes {ck.waves = 4 : i32} {
+    cf.cond_br %some, ^left(%x : vector<2xf32>), ^right(%x : vector<2xf32>)
+  ^left(%a: vector<2xf32>):
+    %p = vector.extract_strided_slice %a {offsets = [0], sizes = [1], strides = [1]} : vector<2xf32> to vector<1xf32>
+    %q = "ck.exchange"(%p) {mask = 1 : i64} : (vector<1xf32>) -> vector<1xf32>
+    return
+  ^right(%b: vector<2xf32>):
+    %s = arith.addf %b, %b : vector<2xf32>
+    %t = "ck.exchange"(%s) {mask = 1 : i64} : (vector<2xf32>) -> vector<2xf32>
     return
   }
 }
