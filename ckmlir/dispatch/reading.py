@@ -13,7 +13,10 @@ from ckmlir.ops.request import RequestError
 SCHEMA = 1
 """Of all JSON that this package writes. A file of a newer one is refused: what its fields mean is not known here."""
 
-_TYPES = {dict: "an object", list: "a list", str: "text", int: "a whole number", float: "a number"}
+_TYPES = {
+    dict: "an object", list: "a list", str: "text", int: "a whole number", float: "a number", bool: "true or false",
+    object: "a value",
+}  # fmt: skip
 
 
 def fields_of(

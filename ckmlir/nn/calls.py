@@ -95,7 +95,8 @@ class Call:
         present = {name: one for name, one in inputs.items() if one is not None}
         homes = {type(one.home) for one in present.values()}
         if len(homes) > 1:
-            mixed = ", ".join(f"{one.what} ({type(one.array).__name__})" for one in present.values())
+            given = [one for one in present.values() if one.what != CONSTANT]
+            mixed = ", ".join(f"{one.what} ({type(one.array).__name__})" for one in given)
             raise DeviceError(f"arrays of several libraries: {mixed}; expected those of one")
         return self.session.run(operator, keys, present, outputs or {}, varying=varying, stream=self.stream)
 
@@ -116,11 +117,15 @@ _NUMPY_NAMES = {
 }  # fmt: skip
 
 
+CONSTANT = "constant"
+"""How `constant` calls what it makes, which nobody gave."""
+
+
 def constant(call: Call, beside: Given, value: float, n: int, dtype: str) -> Given:
     """A vector of equal numbers where another array lives."""
     kind = numpy_dtype(dtype, call.session.target)
     numbers = np.full(n, value, kind)
     if beside.home is ON_HOST:
-        return call.read("constant", numbers)
+        return call.read(CONSTANT, numbers)
     made = beside.home.empty(beside.array, (n,), kind, call.session.device)
-    return call.filled(call.read("constant", made), numbers)
+    return call.filled(call.read(CONSTANT, made), numbers)

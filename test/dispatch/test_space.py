@@ -151,6 +151,12 @@ def test_what_is_wrong_with_a_space_is_named(change: dict[str, Any], words: str)
     assert words in str(caught.value)
 
 
+def test_a_space_without_a_chip_says_so() -> None:
+    values = {name: value for name, value in WRITTEN.items() if name != "arch"}
+    with pytest.raises(RequestError, match="space: no field arch; expected a value"):
+        Space.from_dict(values)
+
+
 def test_a_space_too_large_is_refused_before_it_is_walked() -> None:
     keys = {name: {"from": 1, "to": 300, "step": 1} for name in "mnk"}
     with pytest.raises(RequestError, match="more than 10000000 requests"):

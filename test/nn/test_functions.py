@@ -357,6 +357,7 @@ Q = np.zeros((1, 4, 2, 32), np.float16)
         (lambda: nn.matmul(X.astype(np.int64), W.T), "a: no operator has elements of type int64 on gfx942"),
         (lambda: nn.matmul([[1.0]], X), "a: list is not an array; expected NumPy"),
         (lambda: nn.linear(X, nn.asarray(W)), "arrays of several libraries: x (ndarray), weight (Array)"),
+        (lambda: nn.layer_norm(X, weight=nn.asarray(X[0])), "x (ndarray), weight (Array); expected those of one"),
         (lambda: nn.layer_norm(np.float16(1)), "x: float16 is not an array"),
         (lambda: nn.layer_norm(np.zeros((), np.float16)), "x: a number has no rows; expected at least one dimension"),
         (lambda: nn.layer_norm(X, return_sum=True), "return_sum: there is no residual"),

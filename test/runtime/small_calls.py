@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from ckmlir.errors import CkmlirError
@@ -24,3 +25,9 @@ def end_once(mark: str) -> str:
 
 def defect() -> None:
     raise KeyError("lost")
+
+
+def asleep(seconds: float) -> str:
+    """Answer after a while."""
+    time.sleep(seconds)
+    return "awake"

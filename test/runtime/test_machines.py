@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_calls import defect, end_once, half
+from small_calls import asleep, defect, end_once, half
 
+import ckmlir
 from ckmlir.dispatch import Space
 from ckmlir.dispatch.building import build
 from ckmlir.dispatch.misses import Asked
@@ -50,6 +57,56 @@ def test_what_ends_a_worker_is_done_by_another(cluster: str, tmp_path: Path) -> 
 def test_a_defect_is_told(cluster: str) -> None:
     with pytest.raises(RuntimeError, match=r"Traceback[\s\S]*KeyError: 'lost'"):
         call_many([Task(defect, (), "losing")], on=cluster)
+
+
+@contextmanager
+def programs(folder: Path, path: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A cluster of a scheduler and a worker as people start them, with this PYTHONPATH: its address, the scheduler."""
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: nothing is tested of clusters")
+    file = folder / "scheduler.json"
+    options = ["--no-dashboard", "--scheduler-file", str(file)]
+    own = {"scheduler": ["--host", "127.0.0.1", "--port", "0"], "worker": ["--nthreads", "1", "--no-nanny"]}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.dask_{name}", *words, *options],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path}, cwd=folder,
+        )
+        for name, words in own.items()
+    ]  # fmt: skip
+    try:
+        for _ in range(600):
+            if file.exists() and file.stat().st_size:
+                break
+            time.sleep(0.1)
+        with distributed.Client(scheduler_file=str(file), set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+        yield "dask://" + str(json.loads(file.read_text())["address"]).removeprefix("tcp://"), started[0]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def test_a_scheduler_that_ends_is_told(tmp_path: Path) -> None:
+    """It ends while calls are at work: what came before was reported, the rest is one error."""
+    with programs(tmp_path, os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])) as (on, scheduler):
+        came: list[int] = []
+
+        def report(place: int, answer: object) -> None:
+            came.append(place)
+            scheduler.kill()
+
+        tasks = [Task(half, (2,), "halving"), Task(asleep, (60,), "sleeping")]
+        with pytest.raises(CkmlirError, match=f"--on {on}: the Dask scheduler has ended"):
+            call_many(tasks, on=on, report=report)
+    assert came == [0]
+
+
+def test_workers_that_lack_a_module_say_which(tmp_path: Path) -> None:
+    """Not only Dask's words about different environments."""
+    with programs(tmp_path, str(Path(ckmlir.__file__).parent.parent)) as (on, _):
+        (answer,) = call_many([Task(half, (2,), "halving")], on=on)
+    assert str(answer) == "halving: the cluster failed: No module named 'small_calls'"
 
 
 def test_workers_with_other_tools_are_refused(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,6 +195,7 @@ BAD: list[tuple[dict[str, Any], dict[int, Any], str]] = [
     ({}, {3: 1 << 40}, "arguments[3]=1099511627776: does not fit into the argument's 4 bytes"),
     ({}, {3: {"scalar": 1.5, "dtype": "i32"}}, "arguments[3].scalar=1.5: expected a whole number from"),
     ({}, {3: {"scalar": 1, "dtype": "f64"}}, "arguments[3].dtype=f64: 8 bytes; the argument has 4"),
+    ({}, {0: {"null": "yes"}}, 'arguments[0]: null="yes": expected true or false'),
     ({}, {3: "many"}, "arguments[3]=many: expected a number or an object"),
     ({"block": [64]}, {}, "kernel saxpy requires block (256, 1, 1), not (64, 1, 1)"),
 ]
