@@ -1,10 +1,9 @@
-"""One request of a fuzz, and what comes of it: refused in words, too large to run, right, known, or a failure."""
+"""One request of a fuzz, and what comes of it: refused in words, too large to run, right, or a failure."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-import re
 import shlex
 import signal
 import traceback
@@ -20,7 +19,7 @@ from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.ops.plan import KernelStep, Plan, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.special_values import special_values
-from ckmlir.runtime import FindingsFault, run_operator
+from ckmlir.runtime import run_operator
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.run import check_outputs
 from ckmlir.runtime.simulator_device import SimulatorDevice
@@ -31,12 +30,7 @@ MOST_BYTES, MOST_WORK_ITEMS, MOST_FLOPS = 1 << 21, 1 << 20, 1 << 30
 """Of all arrays, of all launches, and of what an operator counts: larger requests are traced and not run."""
 LONGEST = 90.0
 """Seconds that a run may take, reference included; what takes longer counts as too large."""
-REFUSED, LARGE, RIGHT, KNOWN, FAILED = "refused", "large", "right", "known", "failed"
-KNOWN_FAILURES = (
-    # The static check does not tell the buffers of a ring in LDS apart; a run through the loop shows nothing.
-    (r"schedule=\S*async", r"^wait: LDS .*(can be in flight|may not have arrived)"),
-)
-"""What trials are known to report, by their commands and the lines of the report: it is counted, and no failure."""
+REFUSED, LARGE, RIGHT, FAILED = "refused", "large", "right", "failed"
 
 
 @dataclass(frozen=True)
@@ -92,18 +86,8 @@ def attempt(trial: Trial) -> Outcome:
         return Outcome(REFUSED, str(error))
     except (TakesTooLong, MemoryError) as error:
         return Outcome(LARGE, repr(error))
-    except FindingsFault as fault:
-        return Outcome(KNOWN if _is_known(trial, fault) else FAILED, str(fault))
     except Exception as error:  # whatever it is, it is what the fuzz looks for
         return Outcome(FAILED, f"{type(error).__name__}: {error}", traceback.format_exc())
-
-
-def _is_known(trial: Trial, fault: FindingsFault) -> bool:
-    lines = [line for line in str(fault).splitlines()[1:] if not line.startswith(" ")]
-    return any(
-        re.search(command, trial.command()) and all(re.search(report, line) for line in lines)
-        for command, report in KNOWN_FAILURES
-    )
 
 
 def _attempt(trial: Trial) -> Outcome:

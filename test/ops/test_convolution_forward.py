@@ -213,6 +213,14 @@ def test_schedules_are_proved(chip: str) -> None:
     assert bench.compile(bench.schedule, code=False).findings == ()
 
 
+def test_copies_to_another_buffer_may_fly_on() -> None:
+    """B's are on their way to LDS while C goes through where A's were: the check of waits tells the buffers apart."""
+    target = get_target("gfx90a")
+    spec = OPERATOR.spec(OPERATOR.problem(dtype="i8", schedule="async_wide"), target)
+    bench = Workbench.of(OPERATOR, spec, target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
+
+
 @pytest.mark.parametrize(
     ("chip", "align"), [("gfx942", 1), *(pytest.param(chip, 8, marks=pytest.mark.full) for chip in CHIPS)]
 )

@@ -59,6 +59,7 @@ OPERATIONS: dict[str, Callable[..., int]] = {
     "s_lshl_b32": lambda x, n: x << (n & 31) & WORD,
     "v_lshrrev_b32": lambda n, x: x >> (n & 31),
     "v_and_b32": lambda x, y: x & y,
+    "s_andn2_b32": lambda x, y: x & ~y,
     "v_or_b32": lambda x, y: x | y,
     "v_xor_b32": lambda x, y: x ^ y,
     "s_min_u32": min,

@@ -86,6 +86,11 @@ def _and(one: Range, two: Range) -> Range:
     return between(low, min(one.high, two.high), one.bits & two.bits)
 
 
+def _and_not(value: Range, mask: Range) -> Range:
+    low = value.low & ~mask.low if value.low == value.high and mask.low == mask.high else 0
+    return between(low, value.high, value.bits & ~_ones(mask))
+
+
 def _union(terms: tuple[Range, ...]) -> int:
     bits = 0
     for term in terms:
@@ -168,6 +173,7 @@ _FUNCTIONS: Final[tuple[tuple[str, Callable[..., Range]], ...]] = (
     (r"v_and_or_b32", lambda x, y, z: _or(_and(x, y), z)),
     (r"v_xad_u32", lambda x, y, z: _add(_xor(x, y), z)),
     (r"[sv]_and_b32", _and),
+    (r"s_andn2_b32", _and_not),
     (r"[sv]_or_b32|v_or3_b32", _or),
     (r"[sv]_xor_b32", _xor),
     (r"[sv]_min_u32", lambda x, y: between(min(x.low, y.low), min(x.high, y.high), x.bits | y.bits)),
