@@ -156,9 +156,12 @@ def _apart(shape: tuple[int, ...], channels_last: bool) -> tuple[int, tuple[int,
 
 
 def each(what: str, numbers: Numbers, rank: int, least: int) -> tuple[int, ...]:
-    """One number for each spatial dimension. Raises DeviceError for too few of them, and below the least."""
+    """One number for each spatial dimension, a single one for all. Raises DeviceError for others, and below the least.
+    """
     single = whole(numbers)
-    found = plain.numbers(what, numbers) if single is None else (single,) * rank
+    found = plain.numbers(what, numbers) if single is None else (single,)
+    if len(found) == 1:
+        found *= rank
     if len(found) != rank:
         raise DeviceError(f"{what}={found}: expected one number, or {rank}")
     if min(found) < least:

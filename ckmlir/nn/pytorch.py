@@ -14,6 +14,7 @@ from inspect import BoundArguments
 from typing import Any
 
 from ckmlir import nn
+from ckmlir.nn.convolutions import each
 from ckmlir.nn.einsum import read_equation
 from ckmlir.nn.gradients import NoGradient
 from ckmlir.nn.plain import numbers, shown
@@ -47,8 +48,11 @@ def _varlen(q: Any, k: Any, v: Any, *rest: Any, **options: Any) -> tuple[Any, An
     return _like(q, *q.shape[:2], v.shape[2]), _like(q, q.shape[1], q.shape[0], dtype=torch.float32)
 
 
-def _convolved(x: Any, weight: Any, bias: Any, *geometry: Any) -> Any:
-    stride, padding, dilation, _ = geometry
+def _convolved(
+    x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Any:
+    given = {"stride": stride, "padding": padding, "dilation": dilation}
+    stride, padding, dilation = (each(what, one, x.ndim - 2, what != "padding") for what, one in given.items())
     sizes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     places = [(size + 2 * pad - apart * (taps - 1) - 1) // step + 1 for size, taps, step, pad, apart in sizes]
     return _like(x, x.shape[0], weight.shape[0], *places)
@@ -158,11 +162,11 @@ for rank in RANKS:
     OPERATORS[f"conv{rank}d"] = f"(Tensor x, Tensor weight, Tensor? bias=None, {how}) -> Tensor", _convolved
     OPERATORS[f"conv{rank}d_input"] = (
         f"(SymInt[] input_size, Tensor weight, Tensor grad_output, {how}) -> Tensor",
-        lambda input_size, weight, *rest: _like(weight, *input_size),
+        lambda input_size, weight, *rest, **options: _like(weight, *input_size),
     )
     OPERATORS[f"conv{rank}d_weight"] = (
         f"(Tensor x, SymInt[] weight_size, Tensor grad_output, {how}) -> Tensor",
-        lambda x, weight_size, *rest: _like(x, *weight_size),
+        lambda x, weight_size, *rest, **options: _like(x, *weight_size),
     )
 WITH_LOGARITHMS = ("attention", "attention_varlen")
 NUMBERS = ("Tensor", "Optional[Tensor]")

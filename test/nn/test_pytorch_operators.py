@@ -205,6 +205,26 @@ def test_gradients_of_convolutions_and_named_sums() -> None:
         assert ((own.grad.double() - one.grad).abs() / (1 + one.grad.abs().max())).max() < 5e-3
 
 
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("how", [{}, {"stride": 2, "padding": 1}, {"dilation": [1, 2], "groups": 2}, {"padding": [1]}])
+def test_convolutions_with_arguments_left_out(how: dict[str, Any]) -> None:
+    """Shapes without elements, and numbers and gradients of what is compiled."""
+    x, weight = normal(2, 8, 9, 7, grad=True), normal(16, 8 // how.get("groups", 1), 3, 2, grad=True)
+    exact = [one.detach().double().requires_grad_() for one in (x, weight)]
+    wanted = torch.nn.functional.conv2d(*exact, **how)
+    meta = torch.ops.ckmlir.conv2d(x.to("meta"), weight.to("meta"), **how)
+    assert meta.shape == wanted.shape and meta.dtype == x.dtype
+    for call in (nn.conv2d, torch.compile(torch.ops.ckmlir.conv2d, backend="aot_eager")):
+        x.grad = weight.grad = None
+        found = call(x, weight, **how)
+        assert torch.allclose(found.double(), wanted, rtol=4e-3, atol=4e-2)
+        found.sum().backward()
+        if exact[0].grad is None:
+            wanted.sum().backward()
+        for own, one in zip((x, weight), exact, strict=True):
+            assert torch.allclose(own.grad.double(), one.grad, rtol=4e-3, atol=4e-2)
+
+
 OPS = torch.ops.ckmlir
 IDS = torch.tensor([[3, 0, 3]], dtype=torch.int32)
 FUNCTIONS: dict[str, tuple[Any, Any, tuple[tuple[int, ...], ...]]] = {
