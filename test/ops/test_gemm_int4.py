@@ -16,7 +16,7 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.contraction.shuffle import shuffle_b, unshuffle_b
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
-from ckmlir.runtime.run import run_operator
+from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
 from ckmlir.targets import get_target
@@ -90,6 +90,18 @@ def test_zero_points_do_not_meet_what_fills_tiles_up() -> None:
     arrays["a0"][:] = 2.0**-10
     found = run_operator(INT4, problem, arrays, target, open_device("sim", target)).outputs["c"]
     np.testing.assert_allclose(found.astype(np.float64), 34 * 3e4 * 2.0**-10, rtol=1e-3)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_nothing_is_promised_where_a_scale_is_not_finite(value: float) -> None:
+    """Of its column; all others are compared."""
+    target = get_target("gfx942")
+    problem = INT4.problem(m=16, n=16, k=2)
+    arrays = INT4.inputs(problem, target, seed=1)
+    arrays["b0"][:], arrays["b1"][3] = 0x77, value
+    outputs = run_operator(INT4, problem, arrays, target, open_device("sim", target)).outputs
+    (found,) = check_outputs(INT4, problem, arrays, outputs, target)
+    assert found.ok and found.unspecified == 16, found
 
 
 @pytest.mark.parametrize("shuffled", [0, 32])

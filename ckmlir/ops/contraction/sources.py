@@ -202,6 +202,11 @@ def are_bounded(sources: Sequence[Source] | Sequence[SourceSpec], dtype: str) ->
     return dtype == "bf16" and any(one.dtype in PACKED_INTEGERS for one in sources)
 
 
+def as_weights(values: Array, error: Array) -> Array:
+    """The error of integers of 4 bits with scales and zero points: nothing is known of what is not finite."""
+    return np.where(np.isfinite(values), error, np.inf)
+
+
 def as_bounded(values: Array, error: Array) -> Array:
     """The error with that of conversions of numbers that are promised to be bounded: nothing is known of larger ones,
     and smaller ones may become zero.

@@ -41,12 +41,13 @@ from ckmlir.ops.contraction.sources import (
     TYPES,
     are_bounded,
     as_bounded,
+    as_weights,
     combined,
     moved_sums,
     read_sources,
     rounded,
 )
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import Key, Pitch
@@ -153,6 +154,8 @@ def _operand(problem: Problem, name: str, arrays: Mapping[str, Array]) -> tuple[
     sources = [one for one in problem.sources if one.operand == name]
     shape = ({"a": problem.m, "b": problem.n}[name], problem.k)
     values, error = combined(problem.combine["ab".index(name)], sources, arrays, shape, problem.computing)
+    if any(one.dtype in PACKED_INTEGERS for one in sources):
+        error = as_weights(values, error)
     return values, as_bounded(values, error) if are_bounded(sources, _kind(problem, name)) else error
 
 
