@@ -17,6 +17,7 @@ from ckmlir.dialect.fragment_checks import (
     check_registers,
 )
 from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.packed_checks import packing_of
 from ckmlir.dialect.reach import check_near
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, WindowType
@@ -32,6 +33,8 @@ nothing is said: the operation may add to what is there.
 """
 
 
+TRANSPOSED = {16: 4, 4: 16}
+"""Bits of an element -> how many elements a transposing read takes, and gives, for a lane."""
 ALIGNMENT = 16
 """Bytes: the widest access of a lane."""
 
@@ -63,10 +66,11 @@ class LdsAllocOp(Ck.Operation, name="lds_alloc"):
 
 
 class LdsReadOp(Ck.Operation, name="lds_read"):
-    """`ck.lds_read %lds {distribution, registers, transposed?} -> vector`: one LDS access of every thread.
+    """`ck.lds_read %lds {distribution, registers, transposed?, format?} -> vector`: one LDS access of every thread.
 
-    With `transposed` the lanes read what the distribution says, 4 elements of 16 bits, and exchange them in groups of
-    16: element j of what lane i of a group gets is element i % 4 of what lane 4 j + i / 4 has read.
+    With `transposed` the lanes read what the distribution says, n elements (`TRANSPOSED`), and exchange them in groups
+    of 16: element j of what lane i of a group gets is element i % n of what lane (16 / n) j + i / n has read. With a
+    format of packed elements it is these that are exchanged, not the bytes that they share.
     """
 
     lds: ext.Operand[Any]
@@ -79,8 +83,12 @@ class LdsReadOp(Ck.Operation, name="lds_read"):
         along = check_fragment(op, op.operation.results[0].type, lds.lengths, lds.element)
         check_contiguous(op.operation.operands[0], along, len(registers_of(op)))
         if "transposed" in op.attributes:
-            count, size = len(registers_of(op)), bits(lds.element)
-            expect((count, size) == (4, 16), f"a transposing read takes 4 elements of 16 bits, not {count} of {size}")
+            packing = packing_of(op) if "format" in op.attributes else None
+            size = bits(lds.element) if packing is None else packing.bits
+            count, right = len(registers_of(op)), TRANSPOSED.get(size, 0)
+            count = count * bits(lds.element) // size
+            able = " or ".join(f"{number} elements of {one} bits" for one, number in TRANSPOSED.items())
+            expect(count == right, f"a transposing read takes {able}, not {count} of {size}")
 
 
 class LdsWriteOp(Ck.Operation, name="lds_write"):
@@ -175,12 +183,22 @@ def tensor_bytes(alloc: ir.Operation) -> int:
 
 
 def lds_read(
-    lds: ir.Value, distribution: ir.Attribute, numbers: Sequence[int], element: ir.Type, *, transposed: bool = False
+    lds: ir.Value,
+    distribution: ir.Attribute,
+    numbers: Sequence[int],
+    element: ir.Type,
+    *,
+    transposed: bool = False,
+    format_: str = "",
 ) -> ir.Value:
-    """One LDS access of every thread."""
+    """One LDS access of every thread; `transposed`: lanes exchange what they read, elements of a packed `format_` if
+    there is one.
+    """
     attributes = placed(distribution, numbers)
     if transposed:
         attributes["transposed"] = ir.UnitAttr.get()
+    if format_:
+        attributes["format"] = string(format_)
     return value("ck.lds_read", vector_type(len(numbers), element), [lds], attributes)
 
 

@@ -4,10 +4,12 @@ None of these names a lane, a wait or a barrier: where the elements lie is the t
 the passes' business.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from ckmlir.dialect.build import create, integer, integer_of, string, text_of, value
 from ckmlir.dialect.dialect import Ck
+from ckmlir.dialect.packed_checks import check_turned
 from ckmlir.dialect.reach import NEAR, check_near, check_reach
 from ckmlir.dialect.types import LdsType, TileType, WindowType
 from ckmlir.dialect.verify import expect, verified
@@ -185,7 +187,10 @@ class CopyToLdsOp(Ck.Operation, name="copy_to_lds"):
 
 
 class FromLdsOp(Ck.Operation, name="from_lds"):
-    """`ck.from_lds %lds -> tile`: read with the result's distribution, whatever the writer's was."""
+    """`ck.from_lds %lds {format?, before?, after?} -> tile`: read with the result's distribution, whatever the writer's
+    was. With a format of packed elements, which share bytes along dimension `before` in LDS, the tile has them share
+    bytes along `after`, as `ck.repack` has it.
+    """
 
     lds: ext.Operand[Any]
     tile: ext.Result[Any]
@@ -193,7 +198,11 @@ class FromLdsOp(Ck.Operation, name="from_lds"):
     @staticmethod
     @verified
     def verify_invariants(op: ir.OpView) -> None:
-        _check_same_tensor(op.operation.results[0].type, op.operation.operands[0].type)
+        tile, lds = op.operation.results[0].type, op.operation.operands[0].type
+        if "format" in op.attributes:
+            check_turned(op, described_as(lds, LdsType), described_as(tile, TileType))
+        else:
+            _check_same_tensor(tile, lds)
 
 
 def _check_pair(window_type: ir.Type, tile_type: ir.Type) -> None:
@@ -332,6 +341,6 @@ def _named(name: str) -> dict[str, ir.Attribute]:
     return {"name": string(name)} if name else {}
 
 
-def from_lds(lds: ir.Value, tile: TileType) -> ir.Value:
-    """Read an LDS tensor as a tile of the given type."""
-    return value("ck.from_lds", tile.mlir(), [lds])
+def from_lds(lds: ir.Value, tile: TileType, turn: Mapping[str, ir.Attribute] | None = None) -> ir.Value:
+    """Read an LDS tensor as a tile of the given type; `turn` are the attributes of a `ck.repack` on the way."""
+    return value("ck.from_lds", tile.mlir(), [lds], dict(turn or {}))

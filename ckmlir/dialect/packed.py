@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from ckmlir.dialect.build import string, text_of, value
+from ckmlir.dialect.build import string, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.fragment import vector_type
+from ckmlir.dialect.packed_checks import packing_of
 from ckmlir.dialect.packing import PACKED, Packing, bytes_over, elements_over
 from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.dialect.verify import expect, verified
@@ -82,14 +83,6 @@ def wide_of(packing: Packing) -> tuple[str, ...]:
 def is_signed(packing: Packing) -> bool:
     """Whether elements are integers with a sign."""
     return packing.is_integer and packing.signed
-
-
-def packing_of(op: Any) -> Packing:
-    """The format that an operation names; ValueError in words where there is none."""
-    name = text_of(op, "format")
-    if name not in PACKED:
-        raise ValueError(f"'{name}' is not a packed format; they are {', '.join(PACKED)}")
-    return PACKED[name]
 
 
 def _check_tiles(packing: Packing, octets: TileType, elements: TileType, wide: tuple[str, ...] = ("f32",)) -> None:

@@ -125,7 +125,7 @@ def repacked(tile: Distribution, packing: Packing, before: int, after: int) -> D
     if last is None or last.owner != REGISTER or last.length % packing.elements:
         raise ValueError(f"'{tile}' does not give lanes groups of {packing.elements} along d{after}")
     others = [place for place in range(len(elements.register_lengths)) if place != last.rank]
-    return _last(after, lambda one: bytes_over(one, packing), elements.with_register_order([*others, last.rank]))
+    return bytes_along(elements.with_register_order([*others, last.rank]), packing, after)
 
 
 def elements_along(tile: Distribution, packing: Packing, dim: int) -> Distribution:
@@ -135,6 +135,15 @@ def elements_along(tile: Distribution, packing: Packing, dim: int) -> Distributi
         ValueError: as `elements_over`.
     """
     return _last(dim, lambda one: elements_over(one, packing), tile)
+
+
+def bytes_along(elements: Distribution, packing: Packing, dim: int) -> Distribution:
+    """How the bytes lie of a tile of elements that share them along a dimension.
+
+    Raises:
+        ValueError: as `bytes_over`.
+    """
+    return _last(dim, lambda one: bytes_over(one, packing), elements)
 
 
 def with_last(dim: int, rank: int) -> tuple[int, ...]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ckmlir.dialect.build import integer, integer_of, string, value
+from ckmlir.dialect.build import integer, string, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.packed import packing_of
+from ckmlir.dialect.packed_checks import check_turned, dimensions_of, lengths_after, packing_of
 from ckmlir.dialect.packing import PACKED, Packing, elements_along, repacked
 from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.dialect.verify import expect, verified
@@ -30,24 +30,9 @@ class RepackOp(Ck.Operation, name="repack", traits=[ext.Pure]):
     @staticmethod
     @verified
     def verify_invariants(op: ir.OpView) -> None:
-        packing, source = packing_of(op), tile_of(op.operation.operands[0])
-        result = described_as(op.operation.results[0].type, TileType)
-        before, after = dimensions_of(op)
-        expect(
-            (str(source.element), str(result.element)) == ("i8", "i8"),
-            f"takes and gives bytes (i8), not {source.element} and {result.element}",
-        )
-        rank = len(source.lengths)
-        expect(
-            before != after and 0 <= before < rank and 0 <= after < rank,
-            f"takes two dimensions of a tile that has {rank}, not {before} and {after}",
-        )
-        wanted = lengths_after(source.lengths, packing, before, after)
-        expect(
-            result.lengths == wanted,
-            f"elements of {list(source.lengths)} bytes along d{before} take {list(wanted)} along d{after}, "
-            f"not {list(result.lengths)}",
-        )
+        source, result = tile_of(op.operation.operands[0]), described_as(op.operation.results[0].type, TileType)
+        check_turned(op, source, result)
+        packing, (before, after) = packing_of(op), dimensions_of(op)
         if source.distribution is not None and result.distribution is not None:
             expect(
                 lie_alike(source.distribution, result.distribution, packing, before, after),
@@ -75,22 +60,6 @@ class RepackFragmentOp(Ck.Operation, name="repack_fragment", traits=[ext.Pure]):
         block = packing.elements * packing.bytes
         expect(source.shape[0] % block == 0, f"{source.shape[0]} bytes are no whole blocks of {block}")
         expect(source == result, f"gives as many bytes as it takes, {source.shape[0]}, not {result.shape[0]}")
-
-
-def dimensions_of(op: Any) -> tuple[int, int]:
-    """Along which elements share bytes before and after a `ck.repack`."""
-    return integer_of(op, "before"), integer_of(op, "after")
-
-
-def lengths_after(lengths: tuple[int, ...], packing: Packing, before: int, after: int) -> tuple[int, ...]:
-    """Of a tile of bytes whose elements share bytes along another dimension.
-
-    Raises:
-        ValueError: bytes that hold elements in part, or elements that do not fill bytes.
-    """
-    found = list(lengths)
-    found[before], found[after] = packing.count(lengths[before]), packing.size(lengths[after])
-    return tuple(found)
 
 
 @lru_cache(maxsize=1024)

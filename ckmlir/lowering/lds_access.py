@@ -4,6 +4,7 @@ from ckmlir.dialect.build import create, integer, integer_of, producer, register
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.fragment_lds import room_distance, rooms_of
 from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.packed_checks import packing_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import describe
 from ckmlir.lowering.bytes_as_dwords import dwords_of, from_dwords, is_bytes
@@ -14,6 +15,8 @@ from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.storage import as_fragment, as_integers, integers_of
 from ckmlir.mlir import ir
 
+TRANSPOSING = {16: "rocdl.ds.read.tr16.b64", 4: "rocdl.ds.read.tr4.b64"}
+"""Bits of an element -> the operation that transposes."""
 TRANSPOSED_BYTES = 8
 """What a transposing read moves for a lane, and is aligned to."""
 REACH = 1 << 16
@@ -29,7 +32,10 @@ def lower_read(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         state.target.require("lds_transpose_read", "a transposing LDS read")
         if alignment["alignment"].value < TRANSPOSED_BYTES:
             raise ValueError(f"a transposing LDS read is aligned to {TRANSPOSED_BYTES} bytes, which the layout is not")
-        return [value("rocdl.ds.read.tr16.b64", fragment, [pointer])]
+        size = packing_of(op).bits if "format" in op.attributes else bits(fragment.element_type)
+        if is_bytes(fragment):
+            return [from_dwords(value(TRANSPOSING[size], dwords_of(fragment), [pointer]), fragment)]
+        return [value(TRANSPOSING[size], fragment, [pointer])]
     if is_bytes(fragment):
         return [from_dwords(value("llvm.load", dwords_of(fragment), [pointer], alignment), fragment)]
     loaded = value("llvm.load", integers_of(fragment), [pointer], alignment)

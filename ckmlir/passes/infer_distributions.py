@@ -15,10 +15,9 @@ from ckmlir.dialect.build import integer_of, producer, registers_of
 from ckmlir.dialect.control import STRUCTURED, same_values
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.dialect.packed import packing_of
+from ckmlir.dialect.packed_checks import dimensions_of, packing_of
 from ckmlir.dialect.packing import bytes_over, elements_over, repacked
 from ckmlir.dialect.regions import sources_of
-from ckmlir.dialect.repack import dimensions_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import TileType, WindowType, describe, is_tile, tile_of
 from ckmlir.mlir import ir
@@ -352,6 +351,8 @@ def _wishes(use: Any, widest: int, transposing: int | None) -> Iterator[tuple[in
         for read in op.results[0].uses:
             tile = tile_of(read.owner.operation.results[0]) if read.owner.operation.name == "ck.from_lds" else None
             if tile is None or tile.distribution is None:
+                continue
+            if "format" in read.owner.operation.attributes:  # it turns what lies as memory does
                 continue
             if transposing is not None and transposed_reading(tile.distribution, transposing) is not None:
                 continue

@@ -39,6 +39,7 @@ TO_LLVM = (
 
 PIPELINE: tuple[Step, ...] = (
     Step("ck-infer-divisors"),
+    Step("ck-turn-reads"),
     Step("ck-choose-paths"),
     Step("ck-infer-distributions", "tile"),
     Step("ck-split-tiles"),

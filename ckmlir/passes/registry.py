@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PASSES: dict[str, str] = {
     "ck-infer-divisors": "ckmlir.passes.infer_divisors:InferDivisors",
     "ck-record-promises": "ckmlir.passes.record_promises:RecordPromises",
+    "ck-turn-reads": "ckmlir.passes.turn_reads:TurnReads",
     "ck-choose-paths": "ckmlir.passes.choose_paths:ChoosePaths",
     "ck-infer-distributions": "ckmlir.passes.infer_distributions:InferDistributions",
     "ck-split-tiles": "ckmlir.passes.split_tiles:SplitTiles",

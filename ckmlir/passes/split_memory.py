@@ -7,15 +7,22 @@ from ckmlir.dialect.build import integer_of, producer, string, text_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.fragment_checks import COPIES
 from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.packed_checks import dimensions_of, packing_of
 from ckmlir.dialect.scalars import bits
-from ckmlir.dialect.types import LdsType, WindowType, describe, tile_of
+from ckmlir.dialect.types import LdsType, TileType, WindowType, describe, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 from ckmlir.passes.accesses import plan_accesses, run_length
 from ckmlir.passes.framework import fail
 from ckmlir.passes.registers import Registers
 from ckmlir.passes.split_state import SplitState
-from ckmlir.passes.transposed_reads import VECTOR, has_transposed_read, transposed_dimension, transposed_reading
+from ckmlir.passes.transposed_reads import (
+    VECTOR,
+    has_transposed_read,
+    packed_reading,
+    transposed_dimension,
+    transposed_reading,
+)
 
 ACCESS_BITS = 128
 """The widest access of a lane to memory or LDS (dwordx4, b128)."""
@@ -127,8 +134,12 @@ def split_to_lds(state: SplitState, op: ir.Operation) -> None:
     by_index = {integer_of(user, "axis") for user in users if user.name in ("ck.lds_gather", "ck.lds_update")}
     lds = describe(op.results[0].type)
     assert isinstance(lds, LdsType)
+    turned = {dimensions_of(user)[0] for user in users if "format" in user.attributes}
     transposing = has_transposed_read(state.named_target, bits(tile.element))
-    contiguous = _contiguous_dimension(readers, by_index, tile.placed, bits(tile.element), transposing)
+    contiguous = (
+        turned.pop() if turned
+        else _contiguous_dimension(readers, by_index, tile.placed, bits(tile.element), transposing)
+    )  # fmt: skip
     rank = len(tile.lengths)
     order = [dimension for dimension in range(rank) if dimension != contiguous] + [contiguous]
     buffer = fragment_lds.lds_alloc(lds, LdsLayout.plain(tile.lengths, order), name_of(state, op), tile.placed)
@@ -145,9 +156,26 @@ def split_from_lds(state: SplitState, op: ir.Operation) -> None:
     """One lds_read an access."""
     tile = tile_of(op.results[0])
     buffer = state.buffer_of(op.operands[0])
+    if "format" in op.attributes:
+        state.bind(op.results[0], _read_turned(op, buffer, tile))
+        return
     contiguous = LdsLayout.parse(text_of(producer(buffer), "layout")).contiguous
     transposing = has_transposed_read(state.named_target, bits(tile.element))
     state.bind(op.results[0], read_lds(buffer, tile.placed, contiguous, tile.element, transposing=transposing))
+
+
+def _read_turned(op: ir.Operation, buffer: ir.Value, tile: TileType) -> Registers:
+    """Packed elements that share bytes along another dimension in LDS, by reads that transpose."""
+    packing, (before, after) = packing_of(op), dimensions_of(op)
+    reading = packed_reading(tile.placed, packing, before, after)
+    if reading is None:
+        fail(op, f"no transposing read gives elements of {packing.bits} bits that lie as '{tile.placed}'")
+    text, format_ = string(str(reading)), text_of(op, "format")
+    pieces = [
+        (numbers, fragment_lds.lds_read(buffer, text, numbers, tile.element, transposed=True, format_=format_))
+        for numbers in plan_accesses(reading, before, packing.size(fragment_lds.TRANSPOSED[packing.bits]))
+    ]
+    return Registers.scatter(pieces, tile.element)
 
 
 def write_lds(

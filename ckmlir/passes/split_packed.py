@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from math import gcd
 
-from ckmlir.dialect import dequantize, packed, repack
+from ckmlir.dialect import dequantize, packed, packed_checks, repack
 from ckmlir.dialect.build import text_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.types import tile_of
@@ -28,7 +28,7 @@ def split_unpack(state: SplitState, op: ir.Operation) -> None:
 
 def split_dequantize(state: SplitState, op: ir.Operation) -> None:
     """The same with what stands beside the bytes of a vector."""
-    packing, parts = packed.packing_of(op), dequantize.operands_of(op)
+    packing, parts = packed_checks.packing_of(op), dequantize.operands_of(op)
     source, element = state.of(parts.octets), tile_of(op.results[0]).element
     chunk = gcd(source.count, AT_ONCE[text_of(op, "format")])
     count = packing.count(chunk)
@@ -42,7 +42,7 @@ def split_dequantize(state: SplitState, op: ir.Operation) -> None:
 
 def split_pack(state: SplitState, op: ir.Operation) -> None:
     """A conversion for every vector of bytes."""
-    name, source, packing = text_of(op, "format"), state.of(op.operands[0]), packed.packing_of(op)
+    name, source, packing = text_of(op, "format"), state.of(op.operands[0]), packed_checks.packing_of(op)
     bytes_ = gcd(packing.size(source.count), AT_ONCE[name])
     _convert(state, op, source, packing.count(bytes_), packed.pack_fragment)
 
@@ -57,8 +57,9 @@ def split_repack(state: SplitState, op: ir.Operation) -> None:
     """A turn for every run of bytes that a thread has along the first dimension, and as many such runs along the other
     as elements fill bytes.
     """
-    name, (before, after) = text_of(op, "format"), repack.dimensions_of(op)
-    packing, source, result = packed.packing_of(op), tile_of(op.operands[0]).placed, tile_of(op.results[0]).placed
+    name, (before, after) = text_of(op, "format"), packed_checks.dimensions_of(op)
+    packing = packed_checks.packing_of(op)
+    source, result = tile_of(op.operands[0]).placed, tile_of(op.results[0]).placed
     if not repack.lie_alike(source, result, packing, before, after):
         fail(op, f"elements that lie as '{source}' would leave their threads to lie as '{result}'")
     registers, home, place = state.of(op.operands[0]), _numbers(source), _numbers(result)

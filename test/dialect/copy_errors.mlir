@@ -60,8 +60,24 @@ func.func @gaps(%w: !window) {
 // -----
 
 func.func @transposed(%l: !ck.lds<[64, 64], f16>) {
-  // expected-error@+1 {{'ck.lds_read' a transposing read takes 4 elements of 16 bits, not 8 of 16}}
+  // expected-error@+1 {{'ck.lds_read' a transposing read takes 4 elements of 16 bits or 16 elements of 4 bits, not 8 of 16}}
   %0 = "ck.lds_read"(%l) {distribution = "d0: 8@y0 8@lane, d1: 8@lane 8@y1", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>, transposed} : (!ck.lds<[64, 64], f16>) -> vector<8xf16>
+  return
+}
+
+// -----
+
+func.func @transposed_packed(%l: !ck.lds<[64, 64], i8>) {
+  // expected-error@+1 {{'ck.lds_read' a transposing read takes 4 elements of 16 bits or 16 elements of 4 bits, not 8 of 4}}
+  %0 = "ck.lds_read"(%l) {distribution = "d0: 64@lane, d1: 64@y0", registers = array<i32: 0, 1, 2, 3>, transposed, format = "fp4"} : (!ck.lds<[64, 64], i8>) -> vector<4xi8>
+  return
+}
+
+// -----
+
+func.func @turned(%l: !ck.lds<[16, 64], i8>) {
+  // expected-error@+1 {{'ck.from_lds' elements of [16, 64] bytes along d0 take [32, 32] along d1, not [16, 64]}}
+  %0 = "ck.from_lds"(%l) {format = "fp4", before = 0, after = 1} : (!ck.lds<[16, 64], i8>) -> !ck.tile<[16, 64], i8, "?">
   return
 }
 

@@ -13,6 +13,7 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.packing import pack_values, unpack_values
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import run_operator
+from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.targets import get_target
 
 MX = {"a_scale": "mx", "b_scale": "mx"}
@@ -26,6 +27,9 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("mx_gemm", "gfx950", {"dtype": "fp4", "layout": "CRR", "m": 2, "n": 2, "k": 1}),
     ("mx_gemm", "gfx950", {"dtype": "fp6", "layout": "CRR", "m": 4, "n": 4, "k": 0}),
     ("mx_gemm", "gfx950", {"dtype": "fp6", "layout": "CRR", "m": 132, "n": 140, "k": 391}),
+    ("mx_gemm", "gfx950", {"dtype": "fp4", "layout": "CRR", "m": 160, "n": 96, "k": 600, "schedule": "async"}),
+    ("mx_gemm", "gfx950", {"dtype": "fp4", "layout": "CCR", "m": 260, "n": 300, "k": 576, "block": "256x256x256",
+                           "wave": "2x4"}),
     ("gemm_quant", "gfx942", {"b_dtype": "i4", "layout": "RRR", "zeros": 1, "m": 33, "n": 70, "k": 201}),
     ("gemm_quant", "gfx90a", {"dtype": "i8", "b_dtype": "u4", "layout": "CRR", "m": 20, "n": 34, "k": 131}),
     ("gemm_quant", "gfx950", {"dtype": "bf8", "b_dtype": "i4", "layout": "RRR", "m": 20, "n": 34, "k": 131,
@@ -73,6 +77,16 @@ def test_a_transposed_matrix_is_the_same(chip: str, dtype: str) -> None:
 def test_nothing_is_spilled(name: str, chip: str, keys: tuple[tuple[str, Any], ...]) -> None:
     metadata = compiled(name, keys, chip).kernel.code_object.kernel().metadata
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("layout", ["CRR", "RRR"])
+def test_four_bits_are_turned_by_reads(layout: str) -> None:
+    """On gfx950 reads of LDS turn them, which takes no vector instruction of the loop, and copies go past registers."""
+    kernel = compiled("mx_gemm", (("dtype", "fp4"), ("layout", layout), *((size, 4096) for size in "mnk")), "gfx950")
+    assert "256x256x256" in kernel.kernel.kernel_name and "async_wide" in kernel.kernel.kernel_name
+    loop = steady_loop(kernel.kernel.code_object, kernel.kernel.kernel_name)
+    turned = [one.mnemonic for one in loop.instructions].count("ds_read_b64_tr_b4")
+    assert turned >= loop.mix["mfma"] / 2 and loop.mix["valu"] == 0, loop.mix
 
 
 @pytest.mark.parametrize("schedule", ["async", "straight"])

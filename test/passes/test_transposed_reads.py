@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,23 +11,25 @@ from hypothesis import strategies as st
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.packing import PACKED, bytes_along, elements_along
 from ckmlir.passes.accesses import plan_accesses
-from ckmlir.passes.transposed_reads import transposed_dimension, transposed_reading
+from ckmlir.passes.transposed_reads import packed_reading, transposed_dimension, transposed_reading
 from ckmlir.targets import get_target
 
 
-def delivered(reading: Distribution, contiguous: int) -> np.ndarray:
+def delivered(reading: Distribution, contiguous: int, count: int = 4) -> np.ndarray:
     """[wave, lane, register]: the element that each register holds after all transposing reads, lane by lane."""
     elements = reading.elements()
     found = np.full(elements.shape, -1)
-    for registers in plan_accesses(reading, contiguous, 4):
-        assert len(registers) == 4
+    for registers in plan_accesses(reading, contiguous, count):
+        assert len(registers) == count
         for wave in range(reading.waves):
             for lane in range(64):
                 group, i = lane // 16 * 16, lane % 16
-                for j in range(4):
-                    # row j comes from lanes 4 j to 4 j + 3 of the group, four columns from each
-                    found[wave, lane, registers[j]] = elements[wave, group + 4 * j + i // 4, registers[i % 4]]
+                for j in range(count):
+                    # row j comes from 16 / count lanes of the group, `count` columns from each
+                    source = group + 16 // count * j + i // count
+                    found[wave, lane, registers[j]] = elements[wave, source, registers[i % count]]
     return found
 
 
@@ -45,6 +49,21 @@ def test_operands_of_matrix_instructions(shape: str, chunk: int, transposed: boo
     for wanted in (mma.a, mma.b, mma.a_over((2, 2), 128, 64), mma.b_over((1, 4), 128, 64)):
         check_reading(wanted, 0)
         assert transposed_dimension(wanted, 0) == 1
+
+
+@pytest.mark.parametrize("shape", ["32x32x64", "16x16x128"])
+@pytest.mark.parametrize("spread", [1, 2])
+def test_operands_of_four_bits(shape: str, spread: int) -> None:
+    """Lanes read bytes that elements share along M or N, and get bytes that they share along K."""
+    packing = PACKED["fp4"]
+    mma = replace(Mma.select(get_target("gfx950"), shape, "fp4", "fp4", block_k=256), spread=spread)
+    for bytes_ in (mma.a_over((2, 2), 128, 256), mma.b_over((1, 4), 128, 256)):
+        reading = packed_reading(bytes_, packing, 0, 1)
+        assert reading is not None and reading.lengths == (64, 256)
+        elements, wanted = elements_along(reading, packing, 0), elements_along(bytes_, packing, 1)
+        assert bytes_along(elements, packing, 0) == reading
+        np.testing.assert_array_equal(delivered(elements, 0, 16), wanted.elements())
+    assert packed_reading(bytes_, packing, 1, 0) is None
 
 
 def test_vectors_along_the_rows_need_none() -> None:

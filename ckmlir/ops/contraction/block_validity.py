@@ -11,6 +11,7 @@ from ckmlir.ops.contraction.shuffle import VECTOR_BYTES, tile_depth
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Reason, by
+from ckmlir.passes.transposed_reads import turns_packed
 from ckmlir.targets import Target, TargetError
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -97,7 +98,7 @@ def alignment(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
             yield Reason("schedule", spec.schedule, why, "expected a schedule that loads, such as compv3")
 
 
-def fragment_order(spec: ContractionSpec) -> Iterator[Reason]:
+def fragment_order(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether B in memory, the matrix instruction and the schedule agree about the order of fragments."""
     if spec.products > 1 and not spec.shuffled and parse_schedule(spec.schedule_text).path_of("b") == "straight":
         why = "two products take plain matrices through LDS"
@@ -107,7 +108,8 @@ def fragment_order(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("layout", spec.layout, f"elements of {packed[0].name} share bytes", "expected plain matrices")
         return
     for place, letter in enumerate("" if spec.taken else "ab"):
-        if spec.packed_across(place) and parse_schedule(spec.schedule_text).path_of(letter) != "through":
+        able = ("through", *["direct"] * turns_packed(target, spec.held[place].packing))
+        if spec.packed_across(place) and parse_schedule(spec.schedule_text).path_of(letter) not in able:
             why = f"elements of {letter.upper()} share bytes across k and are turned in registers, which this one skips"
             yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
     if spec.taken:

@@ -198,7 +198,7 @@ def _pays_large(wish: Wish, schedule: str, waves: tuple[int, int], target: Targe
     operands that are transposed on their way, for one of 8 bits, or for sizes that blocks do not divide.
     """
     bits8, deepest = bits_of(wish.dtype) <= 8, _depth(SMALL, schedule, wish.dtype, target)
-    transposed = (wish.layout[0] == "C") + (wish.layout[1] == "R")
+    transposed = (wish.read_layout[0] == "C") + (wish.read_layout[1] == "R")
     ragged = any(size % step for size, step in ((wish.m, LARGE), (wish.n, LARGE), (wish.k, deepest)))
     return (
         ceil_div(wish.m, LARGE) * ceil_div(wish.n, LARGE) >= target.compute_units
@@ -301,7 +301,7 @@ def _filled(wish: Wish, size: int, target: Target) -> float:
 
 def _pays_copies(wish: Wish, schedule: str, waves: tuple[int, int], target: Target) -> bool:
     """Whether an open schedule may copy large blocks straight to LDS: both operands are read along K, as they lie."""
-    open_ = wish.schedule is None and wish.layout[:2] == "RC"
+    open_ = wish.schedule is None and wish.read_layout == "RC"
     return open_ and _pays_large(wish, schedule, waves, target)
 
 
@@ -323,7 +323,7 @@ def _room_for_two_steps(wish: Wish, plan: Plan, target: Target) -> bool:
     """Whether registers, scalar ones too, have room for the steady loop of two steps that two LDS buffers take."""
     words = find_dtype(accumulator_type(wish.dtype)).bytes // 4
     accumulators = plan.block[0] * plan.block[1] * words // (math.prod(plan.waves) * target.wave_size)
-    narrow = wish.load_bytes < NARROWEST_FOR_TWO_STEPS or wish.compares_rows or wish.turned
+    narrow = wish.load_bytes < NARROWEST_FOR_TWO_STEPS or wish.compares_rows or wish.turned or any(wish.reads_turn)
     return not narrow and accumulators <= MOST_FOR_TWO_STEPS
 
 

@@ -73,7 +73,7 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     ]  # fmt: skip
     reasons = reasons or [*_narrow_floats(spec, target), *_sink(spec, target)]
     # Each group of checks relies on the ones before it.
-    reasons = reasons or [*matrix_instruction(spec, target), *alignment(spec, target), *fragment_order(spec)]
+    reasons = reasons or [*matrix_instruction(spec, target), *alignment(spec, target), *fragment_order(spec, target)]
     reasons = reasons or [*slices(spec), *phases(spec)]
     return reasons or excess(_resources(spec), target)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec, stored_type
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
+from ckmlir.passes.transposed_reads import turns_packed
 from ckmlir.targets import Target
 
 NARROWEST_FOR_TWO_STEPS = 4
@@ -62,6 +63,7 @@ class Wish(NamedTuple):
             and C is the sums.
         turned: whether packed elements share bytes across K, and are turned in registers on their way to LDS, as they
             are or when they have become another type.
+        reads_turn: of A and of B, whether reads of LDS turn them instead.
     """
 
     m: int
@@ -84,11 +86,18 @@ class Wish(NamedTuple):
     converts: bool = False
     stays: bool = False
     turned: bool = False
+    reads_turn: tuple[bool, ...] = (False, False)
 
     @property
     def partial(self) -> bool:
         """Whether a step has accumulators of its own."""
         return self.group > 0
+
+    @property
+    def read_layout(self) -> str:
+        """That of A and B behind LDS: what reads turn is as if it lay along K."""
+        operands = zip(self.layout, "RC", self.reads_turn, strict=False)
+        return "".join(along_k if turned else own for own, along_k, turned in operands)
 
     @property
     def compared_depth(self) -> int:
@@ -109,6 +118,7 @@ class Wish(NamedTuple):
 def wish_of(problem: Problem, target: Target) -> Wish:
     """What a problem says of its plan."""
     dwords = all(one.in_dwords for one in problem.scaling)
+    turned = _turned(problem, target)
     packed = problem.dtype == "fp4" and problem.b_dtype in ("", "fp4") and not problem.taken(target)
     plain = all(one.kind != "full" for one in problem.side) and problem.aligned()[2] > 1
     matrices = not (problem.sources or problem.merged or problem.windows)
@@ -121,14 +131,15 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         plain, all(pitch * one.step % (8 * CACHE_LINE) == 0 for one, pitch in pitches),
         packed and problem.op in ("", "acc") and problem.aligned()[2] > 1 and dwords,
         bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
-        turned=_turned(problem),
+        turned=any(one and not read for one, read in turned), reads_turn=tuple(read for _, read in turned),
     )  # fmt: skip
 
 
-def _turned(problem: Problem) -> bool:
-    """See `Wish.turned`."""
-    operands = zip(problem.held, problem.layout, "RC", strict=False)
-    return any(one.packing is not None and own != along_k for one, own, along_k in operands)
+def _turned(problem: Problem, target: Target) -> list[tuple[bool, bool]]:
+    """Of A and B, whether packed elements share bytes across K, and whether reads of LDS turn them."""
+    able, operands = not problem.taken(target), zip(problem.held, problem.layout, "RC", strict=False)
+    across = [(one.packing, one.packing is not None and own != along_k) for one, own, along_k in operands]
+    return [(own, own and able and turns_packed(target, packing)) for packing, own in across]
 
 
 def bits_of(dtype: str) -> int:
