@@ -182,7 +182,8 @@ def embedding(ids: Any, weight: Any, *, stream: object = None) -> Any:
 
     Args:
         ids: any shape, i32; numbers from 0, below the rows of the table.
-        weight: (rows, n), f16, bf16, f32 and what else `gather_rows` moves.
+        weight: (rows, n), f16, bf16, f32, i32 or i8. Rows of 8-bit floats and of packed elements move as bytes:
+            `weight.view(np.int8)`.
 
     Returns:
         The shape of ids, then n.

@@ -64,6 +64,26 @@ def test_codes_move_unchanged(dtype: str) -> None:
     np.testing.assert_array_equal(unpack_codes(result.outputs["y"], dtype), codes.T)
 
 
+@pytest.mark.parametrize("dtype", ["fp4", "bf6"])
+def test_rows_and_channels_move_as_bytes(dtype: str) -> None:
+    """What gathers rows, or pieces of channels, need not know what they hold."""
+    target, codes = get_target("gfx942"), np.random.default_rng(1).integers(0, 16, (60, 16), np.uint8)
+    bytes_ = pack_codes(codes, dtype).view(np.int8)
+    gather, ids = find_operator("gather_rows"), np.array([7, 7, 0, 59, 12], np.int32)
+    problem = gather.problem(rows=60, m=5, n=bytes_.shape[1], dtype="i8")
+    found = run_operator(gather, problem, {"table": bytes_, "ids": ids}, target, open_device("sim", target))
+    np.testing.assert_array_equal(unpack_codes(found.outputs["y"].view(np.uint8), dtype), codes[ids])
+    moves = find_operator("img2col")
+    problem = moves.problem(n=1, image="6x10", c=bytes_.shape[1], window="2x2", pads="0x0", dtype="i8")
+    (image,) = (one for one in moves.arrays(problem) if one.role == "in")
+    found = run_operator(moves, problem, {image.name: bytes_.reshape(image.shape)}, target, open_device("sim", target))
+    (columns,) = found.outputs.values()
+    held = unpack_codes(columns.view(np.uint8).reshape(-1, bytes_.shape[1]), dtype).reshape(5, 9, 2, 2, 16)
+    places = codes.reshape(6, 10, 16)
+    wanted = np.stack([places[y : y + 5, x : x + 9] for y in range(2) for x in range(2)], 2)
+    np.testing.assert_array_equal(held, wanted.reshape(held.shape))
+
+
 @pytest.mark.parametrize(("name", "keys", "words"), [
     ("permute", {"dtype": "fp6", "shape": "4x8", "perm": "1x0", "strides": "0x1"}, "rows of fp6 do not repeat"),
     ("permute", {"dtype": "fp6", "shape": "3x8", "perm": "1x0"}, "y: fp6 fills bytes with 4 elements along the last"),
