@@ -43,6 +43,7 @@ from ckmlir.nn.scaled_gated import scaled_grouped_swiglu, scaled_swiglu
 from ckmlir.nn.session import Session, asarray, current, empty, use
 from ckmlir.nn.shuffled import linear_shuffled, shuffle_weight
 from ckmlir.nn.tensors import cast, contiguous, elementwise, embedding, permute, reduce, transpose
+from ckmlir.nn.transposed_convolutions import conv_transpose1d, conv_transpose2d, conv_transpose3d
 
 __all__ = [
     "Array",
@@ -74,6 +75,9 @@ __all__ = [
     "conv3d",
     "conv3d_input",
     "conv3d_weight",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cumsum",
     "current",
     "dequantize",

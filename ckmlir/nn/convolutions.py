@@ -79,17 +79,27 @@ def _convolved(
 ) -> Any:  # fmt: skip
     call = Call(stream)
     images, weights = call.read("x", x).require(ndim=rank + 2), call.read("weight", weight).require(ndim=rank + 2)
-    dtype, outputs = weights.require(dtype=images.dtype).dtype, weights.shape[0]
+    dtype = weights.require(dtype=images.dtype).dtype
     keys, shape = geometry(images.shape, weights.shape, how, groups, channels_last)
     keys |= {"dtype": dtype, "out": dtype}
 
-    def grouped(one: Given) -> Given:
-        return with_groups(one, groups, channels_last)
+    inputs = {"x": with_groups(images, groups, channels_last), "w": weights_of_groups(weights, groups)}
+    inputs |= followed_by(call, keys, shape, bias, activation, residual, channels_last)
+    result = call.out("out", out, shape, dtype)
+    written = None if result is None else with_groups(result, groups, channels_last)
+    found = call.run("conv_fwd", keys, inputs, {"y": written})["y"]
+    return out if out is not None else found.reshaped(*shape).array
 
-    inputs = {"x": grouped(images), "w": weights_of_groups(weights, groups)}
-    sides: list[tuple[str, Given]] = []
-    expression = "acc"
+
+def followed_by(
+    call: Call, keys: dict[str, object], shape: tuple[int, ...], bias: Any, activation: str | None, residual: Any,
+    channels_last: bool,
+) -> dict[str, Given]:  # fmt: skip
+    """What follows the sums: `keys` get the expression, and its D tensors are returned; the result has `shape`."""
+    dtype, groups, sides, expression = keys["dtype"], keys["g"], list[tuple[str, Given]](), "acc"
+    assert isinstance(dtype, str) and isinstance(groups, int)
     if bias is not None:
+        outputs = shape[-1 if channels_last else 1]
         numbers = call.read("bias", bias).require(shape=(outputs,), dtype=dtype)
         sides.append(("row", numbers.reshaped(groups, outputs // groups)))
         expression = "acc + d0"
@@ -97,15 +107,13 @@ def _convolved(
         expression = f"{word('activation', activation, ACTIVATIONS)}({expression})"
     if residual is not None:
         expression = f"{expression} + d{len(sides)}"
-        sides.append(("full", grouped(call.read("residual", residual).require(shape=shape, dtype=dtype))))
+        added = call.read("residual", residual).require(shape=shape, dtype=dtype)
+        sides.append(("full", with_groups(added, groups, channels_last)))
     if expression != "acc":
         keys["op"] = expression
     if sides:
         keys["d"], keys["d_kind"] = (dtype,) * len(sides), tuple(kind for kind, _ in sides)
-    inputs |= {f"d{number}": one for number, (_, one) in enumerate(sides)}
-    result = call.out("out", out, shape, dtype)
-    found = call.run("conv_fwd", keys, inputs, {"y": None if result is None else grouped(result)})["y"]
-    return out if out is not None else found.reshaped(*shape).array
+    return {f"d{number}": one for number, (_, one) in enumerate(sides)}
 
 
 def geometry(

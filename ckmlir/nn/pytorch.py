@@ -18,6 +18,7 @@ from ckmlir.nn.convolutions import each
 from ckmlir.nn.einsum import read_equation
 from ckmlir.nn.gradients import NoGradient
 from ckmlir.nn.plain import numbers, shown
+from ckmlir.nn.transposed_convolutions import transposed_shape
 from ckmlir.runtime.device import DeviceError
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
@@ -51,11 +52,19 @@ def _varlen(q: Any, k: Any, v: Any, *rest: Any, **options: Any) -> tuple[Any, An
 def _convolved(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
-    given = {"stride": stride, "padding": padding, "dilation": dilation}
-    stride, padding, dilation = (each(what, one, x.ndim - 2, what != "padding") for what, one in given.items())
+    given = ("stride", stride, 1), ("padding", padding, 0), ("dilation", dilation, 1)
+    stride, padding, dilation = (each(what, one, x.ndim - 2, least) for what, one, least in given)
     sizes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     places = [(size + 2 * pad - apart * (taps - 1) - 1) // step + 1 for size, taps, step, pad, apart in sizes]
     return _like(x, x.shape[0], weight.shape[0], *places)
+
+
+def _transposed(
+    x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
+    dilation: Any = 1,
+) -> Any:  # fmt: skip
+    how = stride, padding, dilation, output_padding
+    return _like(x, *transposed_shape(x.shape, weight.shape, how, groups))
 
 
 def _summed(equation: str, a: Any, b: Any) -> Any:
@@ -160,6 +169,11 @@ OPERATORS: dict[str, tuple[str, Callable[..., Any]]] = {
 for rank in RANKS:
     how = f"int[{rank}] stride=1, int[{rank}] padding=0, int[{rank}] dilation=1, int groups=1"
     OPERATORS[f"conv{rank}d"] = f"(Tensor x, Tensor weight, Tensor? bias=None, {how}) -> Tensor", _convolved
+    OPERATORS[f"conv_transpose{rank}d"] = (
+        f"(Tensor x, Tensor weight, Tensor? bias=None, int[{rank}] stride=1, int[{rank}] padding=0, "
+        f"int[{rank}] output_padding=0, int groups=1, int[{rank}] dilation=1) -> Tensor",
+        _transposed,
+    )
     OPERATORS[f"conv{rank}d_input"] = (
         f"(SymInt[] input_size, Tensor weight, Tensor grad_output, {how}) -> Tensor",
         lambda input_size, weight, *rest, **options: _like(weight, *input_size),
@@ -293,8 +307,22 @@ def _convolution_backward(ctx: Any, dout: Any) -> Any:
     name, needed, ops = f"conv{x.ndim - 2}d", ctx.needs_input_grad, torch.ops.ckmlir
     dx = getattr(ops, f"{name}_input")(x.shape, weight, dy, *ctx.how) if needed[0] else None
     dweight = getattr(ops, f"{name}_weight")(x, weight.shape, dy, *ctx.how) if needed[1] else None
-    dbias = dout.sum([0, *range(2, dout.ndim)]) if ctx.has_bias else None
-    return dx, dweight, dbias, *(None for _ in ctx.how)
+    return dx, dweight, _bias_gradient(ctx, dout), *(None for _ in ctx.how)
+
+
+def _transposed_backward(ctx: Any, dout: Any) -> Any:
+    """Those of a convolution whose images are the result."""
+    (x, weight), dy = ctx.saved_tensors, dout.contiguous()
+    name, needed, ops = f"conv{x.ndim - 2}d", ctx.needs_input_grad, torch.ops.ckmlir
+    stride, padding, _, groups, dilation = ctx.how
+    how = stride, padding, dilation, groups
+    dx = getattr(ops, name)(dy, weight, None, *how) if needed[0] else None
+    dweight = getattr(ops, f"{name}_weight")(dy, weight.shape, x, *how) if needed[1] else None
+    return dx, dweight, _bias_gradient(ctx, dout), *(None for _ in ctx.how)
+
+
+def _bias_gradient(ctx: Any, dout: Any) -> Any:
+    return dout.sum([0, *range(2, dout.ndim)]) if ctx.has_bias else None
 
 
 def _keep_einsum(ctx: Any, inputs: Any, output: Any) -> None:
@@ -350,6 +378,7 @@ GRADIENTS: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
     "embedding": (_keep_places, _embedding_backward),
     "scatter_rows": (_keep_added, _scatter_rows_backward),
     **{f"conv{rank}d": (_keep_convolution, _convolution_backward) for rank in RANKS},
+    **{f"conv_transpose{rank}d": (_keep_convolution, _transposed_backward) for rank in RANKS},
 }
 """By name: what is kept of a call, and the gradients for what it was given."""
 

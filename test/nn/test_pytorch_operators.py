@@ -34,15 +34,16 @@ def starts(*numbers: int) -> Any:
 
 
 def convolutions() -> dict[str, tuple[Any, ...]]:
-    """Of one, two and three dimensions, and their gradients."""
+    """Of one, two and three dimensions, their gradients, and transposed ones."""
     found: dict[str, tuple[Any, ...]] = {}
     for rank, image, taps in ((1, (9,), (3,)), (2, (9, 7), (3, 2)), (3, (4, 5, 3), (2, 3, 1))):
         x, weight, bias = normal(2, 8, *image, grad=True), normal(16, 4, *taps, grad=True), normal(16, grad=True)
         how = [2] * rank, [1] * rank, [1] * rank, 2
         dy = getattr(torch.nn.functional, f"conv{rank}d")(x, weight, None, *how).detach()
         found[f"conv{rank}d"] = x, weight, bias, *how
-        found[f"conv{rank}d_input"] = list(x.shape), weight.detach(), dy, *how
-        found[f"conv{rank}d_weight"] = x.detach(), list(weight.shape), dy, *how
+        found[f"conv{rank}d_input"] = list(x.shape), weight.detach(), dy.clone(), *how
+        found[f"conv{rank}d_weight"] = x.detach(), list(weight.shape), dy.clone(), *how
+        found[f"conv_transpose{rank}d"] = dy.requires_grad_(), weight, normal(8, grad=True), *how[:2], 1, 2
     return found
 
 
