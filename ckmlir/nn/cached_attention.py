@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ def attention_with_kvcache(
 def attention_paged(
     q: Any, k_cache: Any, v_cache: Any, cu_seqlens_q: Any, seqused_k: Any, block_table: Any, *, causal: bool = True,
     window: Sequence[int] = UNBOUNDED, scale: float | None = None, softcap: float = 0.0, alibi_slopes: Any = None,
-    return_lse: bool = False, out: Any = None, stream: object = None,
+    return_lse: bool = False, out: Any = None, balanced: bool = False, stream: object = None,
 ) -> Any:  # fmt: skip
     """Attention of sequences that are prefilled and that decode, with K and V in pages: vLLM's
     `flash_attn_varlen_func` with a block_table.
@@ -121,6 +122,8 @@ def attention_paged(
         seqused_k: (b,), i32: keys of each sequence.
         block_table: (b, entries), i32: in which pages the keys of each sequence lie.
         causal, window, scale, softcap, alibi_slopes, return_lse, out: as for `attention`.
+        balanced: keys of long sequences are cut into more shares, by the lengths in device memory, for few queries of
+            sequences that differ much in length; of queries that see no keys behind their own.
 
     Returns:
         (queries, h, dv), or that and the logarithms (h, queries).
@@ -136,8 +139,11 @@ def attention_paged(
     lists: dict[str, Given | None] = {"seqlen_k": lengths, "block_table": _packed(table)}
     right = 0 if causal else bounds(window)[1]
     operator = "unified_attention" if right == 0 else "fmha_batch_prefill"
+    if balanced and right != 0:
+        raise DeviceError("balanced=True: queries see keys behind their own; expected causal=True or window=(left, 0)")
+    more = {"balanced": True} if balanced else {}
     how = (causal, window, scale, softcap, alibi_slopes, return_lse, out)
-    return _packed_queries(call, operator, (q, k_cache, v_cache), cu_seqlens_q, (entries * page,) * b, lists, how)
+    return _packed_queries(call, operator, (q, k_cache, v_cache), cu_seqlens_q, (entries * page,) * b, lists, how, more)
 
 
 @checked
@@ -177,9 +183,9 @@ How = tuple[bool, Sequence[int], float | None, float, Any, bool, Any]
 
 def _packed_queries(
     call: Call, operator: str, given: tuple[Any, Any, Any], cu_seqlens_q: Any, lengths: tuple[int, ...],
-    lists: dict[str, Given | None], how: How,
+    lists: dict[str, Given | None], how: How, more: Mapping[str, object] = MappingProxyType({}),
 ) -> Any:  # fmt: skip
-    """Attention of packed queries over pages; lengths: the most keys of each sequence."""
+    """Attention of packed queries over pages; lengths: the most keys of each sequence; more: keys of the operator."""
     causal, window, scale, softcap, alibi_slopes, return_lse, out = how
     q, k, v = given
     arrays = {"q": call.read("q", q).require(ndim=3)}
@@ -193,7 +199,7 @@ def _packed_queries(
     keys: dict[str, object] = {
         "h": query[1], "hk": key[2], "layout": "bshd", "page_size": key[1], "pages": key[0],
         "seqlens_q": tuple(end - begin for begin, end in pairwise(starts)), "seqlens_k": lengths,
-        **common_keys(arrays, causal, window, scale), "lse": return_lse, "soft_cap": softcap or None,
+        **common_keys(arrays, causal, window, scale), "lse": return_lse, "soft_cap": softcap or None, **more,
     }  # fmt: skip
     if operator == "fmha_batch_prefill":
         keys["table"] = "sglang" if "kv_indptr" in lists else "vllm"

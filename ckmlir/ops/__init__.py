@@ -62,6 +62,7 @@ OPERATORS = {
     "fmha_fwd_pagedkv": "ckmlir.ops.attention.fmha_fwd_pagedkv",
     "fmha_fwd_splitkv": "ckmlir.ops.attention.fmha_fwd_splitkv",
     "fmha_fwd_splitkv_combine": "ckmlir.ops.attention.fmha_fwd_splitkv_combine",
+    "fmha_fwd_shares": "ckmlir.ops.attention.fmha_fwd_shares",
     "hstu_attention": "ckmlir.ops.attention.hstu_attention",
     "sparse_attention": "ckmlir.ops.attention.sparse_attention",
     "sage_attention": "ckmlir.ops.attention.sage_attention",

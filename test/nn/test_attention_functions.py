@@ -124,7 +124,7 @@ def test_packed_queries_and_pages(session: nn.Session, put: Put, causal: bool, l
     expected = np.concatenate([attended(one, *two, causal, left) for one, two in zip(parts, rows, strict=True)])
     given = put(q), *map(put, pools), starts
     window = (left, 0 if causal else -1)
-    found = nn.attention_paged(*given, put(lengths), put(table), causal=causal, window=window)
+    found = nn.attention_paged(*given, put(lengths), put(table), causal=causal, window=window, balanced=causal)
     assert_close(found, expected)
     counts = -(-lengths // PAGE)
     indices = np.concatenate([pages[:count] for pages, count in zip(table, counts, strict=True)])
@@ -206,6 +206,7 @@ N, L, FLAT = K[:, :3], np.zeros(2, np.int32), np.zeros((6, 4, 32), np.float16)
     (lambda: nn.attention_paged(FLAT, K, K, [0, 6], L, L.reshape(2, 1)), "cu_seqlens_q: 2 numbers; expected one more"),
     (lambda: nn.attention_paged(FLAT, K, K, [0, 6], L, L.reshape(2, 1), causal=False, window=None), "window=None: exp"),
     (lambda: nn.attention_paged(FLAT, K, K, [0, 6], L, L.reshape(2, 1), causal=False, window=(3,)), "two numbers"),
+    (lambda: nn.attention_paged(FLAT, K, K, [0, 6], L, L.reshape(2, 1), causal=False, balanced=True), "balanced=True"),
     (lambda: nn.attention_page_lists(FLAT, K, K, [0, 6], [0, 3], L, L), "kv_indptr: it ends with 3"),
     (lambda: nn.sparse_attention(Q, K, K), "expected a map, or a list and counts"),
     (lambda: nn.sparse_attention(Q, K, K, L.astype(np.int8)), r"block_map: shape \(2,\); expected \(2, 4, 1, 1\)"),

@@ -16,6 +16,7 @@ APART = {
     "fmha_fwd_pagedkv": "fmha_batch_prefill with tables of one width: attention_paged",
     "sum_parts": A_STEP,
     "fmha_fwd_splitkv_combine": A_STEP,
+    "fmha_fwd_shares": A_STEP,
     "fmha_bwd_dot_do_o": A_STEP,
     "fmha_bwd_costs": A_STEP,
     "fmha_bwd_convert_dq": A_STEP,

@@ -19,7 +19,7 @@ from ckmlir.ops.attention.loop.spans_kernel import Reach, spans_of
 from ckmlir.ops.attention.loop.storage_kernel import Packed, Storage
 from ckmlir.ops.attention.loop.weights_kernel import Softmax
 from ckmlir.ops.attention.loop.work_kernel import Work, block_of_grid
-from ckmlir.ops.attention.orders import IN_ONE_ROW
+from ckmlir.ops.attention.orders import DEALT, IN_ONE_ROW
 from ckmlir.ops.attention.part import KeyPart, Part, ScalePart, ScorePart, WeightPart, find_part
 from ckmlir.ops.attention.source import Source, find_source
 from ckmlir.ops.dtypes import find_dtype
@@ -121,7 +121,8 @@ def _arguments(spec: FmhaFwdSpec, source: type[Source], parts: Parts) -> dict[st
     if spec.order in IN_ONE_ROW:
         arguments.update(count=i32)
     if spec.split:
-        arguments.update(splits=i32, o_part=i64, lse_part=i64)
+        counts = {"counts": ptr("i32"), "begins": ptr("i32")} if spec.order == DEALT else {"splits": i32}
+        arguments.update(counts, o_part=i64, lse_part=i64)
     return arguments
 
 

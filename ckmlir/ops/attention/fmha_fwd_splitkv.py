@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,7 @@ from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, FmhaFwdSpec
 from ckmlir.ops.attention.fmha_fwd_splitkv_combine import MOST_SPLITS, CombineProblem
 from ckmlir.ops.attention.fmha_fwd_splitkv_combine import OPERATOR as COMBINE
-from ckmlir.ops.attention.orders import FORWARD_ORDERS
+from ckmlir.ops.attention.orders import DEALT, FORWARD_ORDERS
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts import PARTS
 from ckmlir.ops.attention.parts.cache import Cache
@@ -39,12 +39,13 @@ from ckmlir.ops.attention.parts.page_scales import PageScales
 from ckmlir.ops.attention.parts.pages import Pages
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
-from ckmlir.ops.attention.row_packing import blocks_of_queries, busy_workgroups
+from ckmlir.ops.attention.row_packing import blocks_of_queries
 from ckmlir.ops.attention.source import Source
+from ckmlir.ops.attention.splits import SHARED, SplitProblem, shares_of_a_head, splits_of
 from ckmlir.ops.attention.tolerance import fmha_tolerances, stored
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.operator import Launch, Run, Step, array_spec, ceil_div
+from ckmlir.ops.operator import Argument, Launch, Run, Step, array_spec
 from ckmlir.ops.precision import UNIT
 from ckmlir.ops.request import Integer, Key
 from ckmlir.ops.scalars import i32, i64
@@ -54,22 +55,6 @@ from ckmlir.targets import Target
 
 SPLIT_PARTS: tuple[type[Part], ...] = (*(part for part in PARTS if part is not Dropout), PageScales)
 WORKSPACES = {"o": "o_parts", "lse": "lse_parts"}
-FULL, AS_GOOD = 0.8, 0.85
-"""Share of the compute units from which on keys are not split; of the best filling from which on fewer splits do (CK
-Tile's numbers)."""
-
-
-@dataclass(frozen=True)
-class SplitProblem(Problem):
-    """An attention to compute, with its keys shared by workgroups.
-
-    Attributes:
-        splits: how many share them; 0: as many as fill the device.
-        partial: O and LSE are those of the parts, packed and in f32: what the first of two kernels computes.
-    """
-
-    splits: int = 0
-    partial: bool = False
 
 
 class FmhaFwdSplitkv(FmhaFwd):
@@ -156,20 +141,20 @@ class FmhaFwdSplitkv(FmhaFwd):
             return launch
         splits, rows = splits_of(problem, spec, target), math.prod(lse_shape(problem))
         arguments = [WORKSPACES.get(one, one) if isinstance(one, str) else one for one in launch.arguments]
-        arguments += (i32(splits), i64(rows * problem.dv), i64(rows))
+        counts: tuple[Argument, ...] = SHARED if spec.order == DEALT else (i32(splits),)
+        arguments += (*counts, i64(rows * problem.dv), i64(rows))
         return replace(launch, arguments=tuple(arguments))
 
     def grid(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[int, int, int]:
-        splits = splits_of(problem, spec, target) if spec.split else 1
-        blocks, heads = blocks_of_queries(problem, spec)
-        return FORWARD_ORDERS[spec.order].grid(splits * blocks, heads, problem.b)
+        _, heads = blocks_of_queries(problem, spec)
+        return FORWARD_ORDERS[spec.order].grid(shares_of_a_head(problem, spec, target), heads, problem.b)
 
     def steps(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[Step, ...]:
         if not spec.split or self.writes_nothing(problem):
             return (OWN_KERNEL,)
         combined = CombineProblem(
             splits_of(problem, spec, target), problem.b, problem.h, problem.queries, problem.dv, problem.out,
-            problem.layout, problem.lse, problem.o_strides,
+            problem.layout, problem.lse, problem.o_strides, spec.order == DEALT,
         )  # fmt: skip
         return (OWN_KERNEL, Run(COMBINE, combined, {}))
 
@@ -185,32 +170,6 @@ def _of_parts(problem: Problem) -> Problem:
     assert isinstance(problem, SplitProblem)
     rows, dv = problem.rows("q"), problem.dv
     return replace(problem, out="f32", lse=True, o_strides=(problem.h * rows * dv, rows * dv, dv), partial=True)
-
-
-def splits_of(problem: Problem, spec: FmhaFwdSpec, target: Target) -> int:
-    """How many workgroups share the keys of a block: as asked for, or the fewest that fill the compute units nearly as
-    well as any number of them, as CK Tile chooses."""
-    assert isinstance(problem, SplitProblem)
-    if problem.splits:
-        return problem.splits
-    workgroups = busy_workgroups(problem, spec)
-    units, blocks = target.compute_units, _blocks_of_keys(problem, spec)
-    if not workgroups or workgroups >= FULL * units:
-        return 1
-    useful = [1]
-    for splits in range(2, min(MOST_SPLITS, units, blocks) + 1):
-        if ceil_div(blocks, splits) != ceil_div(blocks, splits - 1):
-            useful.append(splits)
-    filling = {splits: workgroups * splits / units for splits in useful}
-    filled = {splits: rounds / math.ceil(rounds) for splits, rounds in filling.items()}
-    return min(splits for splits in useful if filled[splits] >= AS_GOOD * max(filled.values()))
-
-
-def _blocks_of_keys(problem: Problem, spec: FmhaFwdSpec) -> int:
-    """The most that a block of queries attends to: of a window, which may begin within one, those that it touches."""
-    queries, keys = spec.block
-    seen = problem.mask.reach(problem.sq, problem.sk) + problem.mask.sink + min(problem.sq, queries) - 1
-    return min(ceil_div(problem.sk, keys), ceil_div(seen, keys) + 1)
 
 
 OPERATOR = FmhaFwdSplitkv()

@@ -1,4 +1,5 @@
-"""fmha_fwd_splitkv_combine: attention over all keys from those over parts of them, for `fmha_fwd_splitkv`.
+"""fmha_fwd_splitkv_combine: attention over all keys from those over parts of them, for `fmha_fwd_splitkv` and
+`unified_attention`.
 
     LSE = log(sum of exp(LSE of a part))
     O   = sum of exp(LSE of a part - LSE) · (O of the part)
@@ -8,11 +9,12 @@ infinity gives NaN for both. Nothing is promised of an element of O where one of
 
 Arrays: o_parts (splits, b, h, sq, dv) and lse_parts (splits, b, h, sq) in f32; in group mode seqstart_q and seqlen_q
 (`sequences.py`), where b is 1 and LSE has no such dimension; o as `fmha_fwd` has it, and lse, where it is asked for.
-Rows behind the end of a sequence are neither read nor written.
+Rows behind the end of a sequence are neither read nor written. With counted=1 a list, counts (b) i32, says how many
+parts each sequence has, at least 1; those behind are not read.
 
-Kernel arguments: o_parts, lse_parts, o, lse where it is asked for, seqstart_q, seqlen_q as the specification has them;
-splits, sq, h, rows of a head (i32); elements from one part to the next of O and of LSE (i64); for o the strides of the
-sequence (i32), the head and the batch (i64). Grid: (blocks of queries, heads, sequences).
+Kernel arguments: o_parts, lse_parts, o, lse where it is asked for, seqstart_q, seqlen_q, counts as the specification
+has them; splits, sq, h, rows of a head (i32); elements from one part to the next of O and of LSE (i64); for o the
+strides of the sequence (i32), the head and the batch (i64). Grid: (blocks of queries, heads, sequences).
 """
 
 from __future__ import annotations
@@ -66,6 +68,8 @@ class CombineProblem:
     lse: bool
     o_strides: tuple[int, int, int]
     """Elements from one batch, one head and one row to the next."""
+    counted: bool = False
+    """Whether memory holds how many of the parts each sequence has."""
 
     @property
     def batches(self) -> tuple[int, ...]:
@@ -94,17 +98,19 @@ class CombineSpec(Spec):
     Attributes:
         out: type of O.
         queries: what memory holds of their places, see `QUERIES`.
+        counted: memory holds how many parts each sequence has.
     """
 
     out: str
     dv: int
     lse: bool
     queries: str
+    counted: bool = False
 
     @property
     def name(self) -> str:
         parts = ["fmha_fwd_splitkv_combine", self.out, f"d{self.dv}", *(["q", self.queries] if self.queries else [])]
-        return "_".join(parts + ["lse"] * self.lse)
+        return "_".join(parts + ["counted"] * self.counted + ["lse"] * self.lse)
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -128,6 +134,7 @@ class Combine(Operator[CombineProblem, CombineSpec]):
         Choice("out", "f16", "of O", DTYPES),
         Choice("layout", "bhsd", "order of the dimensions of o in memory", ("bhsd", "bshd")),
         Flag("lse", False, "also write the logarithm of the sum of exponentials"),
+        Flag("counted", False, "each sequence has some of the parts: a list says how many"),
         *(key for key in SEQUENCE_KEYS if not key.name.endswith("_k")),
         HeadStrides("o_strides", None, "elements from one batch, head and row of o to the next", 3, array="o"),
     )
@@ -145,14 +152,15 @@ class Combine(Operator[CombineProblem, CombineSpec]):
             "o", values["layout"], 1 if queries.slots else b, sizes, values["out"], values["o_strides"]
         )
         problem = CombineProblem(
-            values["splits"], b, values["h"], queries, dv, values["out"], values["layout"], values["lse"], strides
-        )
+            values["splits"], b, values["h"], queries, dv, values["out"], values["layout"], values["lse"], strides,
+            values["counted"],
+        )  # fmt: skip
         self.arrays(problem)  # refuses what is too large
         array_spec("o_parts", problem.o_parts_shape[-2:], "f32", "in")
         return problem
 
     def spec(self, problem: CombineProblem, target: Target) -> CombineSpec:
-        return CombineSpec(problem.out, problem.dv, problem.lse, problem.queries.word)
+        return CombineSpec(problem.out, problem.dv, problem.lse, problem.queries.word, problem.counted)
 
     def validate(self, spec: CombineSpec, target: Target) -> list[Reason]:
         reasons = list(not_a_choice(spec, out=DTYPES, queries=QUERIES))
@@ -166,7 +174,8 @@ class Combine(Operator[CombineProblem, CombineSpec]):
 
     def kernels(self, target: Target) -> list[CombineSpec]:
         outs = [one for one in DTYPES if one != "fp8" or target.fp8]
-        return [CombineSpec(out, dv, True, word) for out in outs for dv in CHANNEL_TILES for word in QUERIES]
+        kinds = [(word, False) for word in QUERIES] + [("start", True)]
+        return [CombineSpec(out, dv, True, *kind) for out in outs for dv in CHANNEL_TILES for kind in kinds]
 
     def arrays(self, problem: CombineProblem) -> tuple[ArraySpec, ...]:
         batch, head, row = problem.o_strides
@@ -175,17 +184,25 @@ class Combine(Operator[CombineProblem, CombineSpec]):
         shape = ((problem.batches or (1,))[0], first, second, problem.dv)
         o = ArraySpec("o", shape, problem.out, "out", (batch, far, near, 1))
         lse = [array_spec("lse", problem.lse_shape, "f32", "out")] if problem.lse else []
+        counts = [array_spec("counts", (problem.b,), "i32", "in")] if problem.counted else []
         return (
             array_spec("o_parts", problem.o_parts_shape, "f32", "in", limited=False),
             array_spec("lse_parts", (problem.splits, *problem.lse_shape), "f32", "in", limited=False),
-            o, *lse, *problem.queries.arrays(),
+            o, *lse, *problem.queries.arrays(), *counts,
         )  # fmt: skip
 
     def _together(self, problem: CombineProblem, generator: np.random.Generator) -> Mapping[str, Array]:
-        return problem.queries.values()
+        counts = {"counts": generator.integers(1, problem.splits, problem.b, endpoint=True)}
+        return {**problem.queries.values(), **(counts if problem.counted else {})}
 
     def check_inputs(self, problem: CombineProblem, arrays: Mapping[str, Array]) -> None:
         problem.queries.check(arrays)
+        if problem.counted:
+            wrong = (arrays["counts"] < 1) | (arrays["counts"] > problem.splits)
+            if wrong.any():
+                place = int(np.argmax(wrong))
+                what = f"sequence {place} has {arrays['counts'][place]} parts"
+                raise RequestError(f"array counts: {what}; expected 1 to {problem.splits}")
 
     def _values(self, problem: CombineProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
         """Normal; a fifth of the parts have no keys."""
@@ -196,6 +213,7 @@ class Combine(Operator[CombineProblem, CombineSpec]):
 
     def reference(self, problem: CombineProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """O and LSE in float64; zeros in rows of no sequence."""
+        arrays = self._counted(problem, arrays)
         weights, total = _weights(arrays)
         with np.errstate(invalid="ignore"):
             o = (weights[..., None] * self._o_parts(problem, arrays)).sum(0)
@@ -220,6 +238,7 @@ class Combine(Operator[CombineProblem, CombineSpec]):
             O    sum of w (e + mean of e) |o| + n least_normal max|o| + u_out |o|
             LSE  mean of e + 32 u + 4 u |LSE|
         """
+        arrays = self._counted(problem, arrays)
         lse, parts = arrays["lse_parts"].astype(np.float64), self._o_parts(problem, arrays)
         weights, _ = _weights(arrays)
         with np.errstate(invalid="ignore"):
@@ -252,6 +271,19 @@ class Combine(Operator[CombineProblem, CombineSpec]):
         found: Array = arrays["o_parts"].astype(np.float64).reshape(shape)
         return found
 
+    def _counted(self, problem: CombineProblem, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The arrays where parts that a sequence does not have are without keys."""
+        if not problem.counted:
+            return arrays
+        lse, o = arrays["lse_parts"].copy(), self._o_parts(problem, arrays)
+        for number in range(problem.b if problem.queries.total else 0):
+            start, length = problem.queries.of(arrays, number)
+            behind = slice(int(arrays["counts"][number]), None)
+            rows = slice(start, start + length)
+            (lse[behind, number] if problem.batches else lse[behind])[..., rows] = -np.inf
+            (o[behind, number] if problem.batches else o[behind])[..., rows, :] = 0.0
+        return {**arrays, "lse_parts": lse, "o_parts": o}
+
     def _rows(self, problem: CombineProblem, arrays: Mapping[str, Array]) -> Array:
         """Whether each row of LSE is a query's."""
         exists = np.zeros(problem.lse_shape, np.bool_)
@@ -263,7 +295,7 @@ class Combine(Operator[CombineProblem, CombineSpec]):
     def launch(self, problem: CombineProblem, spec: CombineSpec, target: Target) -> Launch:
         if self.writes_nothing(problem):
             return NOTHING
-        lists = [one.name for one in problem.queries.arrays()]
+        lists = [*(one.name for one in problem.queries.arrays()), *["counts"] * problem.counted]
         arguments: list[Argument] = ["o_parts", "lse_parts", "o", *["lse"] * problem.lse, *lists]
         arguments += map(i32, (problem.splits, problem.queries.longest, problem.h, problem.queries.total))
         rows = math.prod(problem.lse_shape)

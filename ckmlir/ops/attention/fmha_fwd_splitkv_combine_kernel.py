@@ -49,6 +49,8 @@ def build(spec: CombineSpec, target: Target) -> Kernel:
         arguments |= {"seqstart_q": ptr("i32")}
     if "length" in spec.queries:
         arguments |= {"seqlen_q": ptr("i32")}
+    if spec.counted:
+        arguments |= {"counts": ptr("i32")}
     arguments |= {"splits": i32, "sq": i32, "h": i32, "rows": i32, "o_part": i64, "lse_part": i64}
     arguments |= {"o_seq": i32, "o_head": i64, "o_batch": i64}
     rows, _ = tile = spec.tile
@@ -61,6 +63,7 @@ def build(spec: CombineSpec, target: Target) -> Kernel:
         queries = side_of(spec.queries, given, "q", batch, given.sq)
         if spec.queries:
             exit_unless(first < queries.length)
+        parts = given.counts.scalar(batch) if spec.counted else given.splits
         count = given.rows.to("i64")
         row = head.to("i64") * count + queries.origin(1, given.h.to("i64") * count)
 
@@ -72,7 +75,7 @@ def build(spec: CombineSpec, target: Target) -> Kernel:
             return view(pointer.offset(row), (queries.length,), (1,)).pad(rows).window((rows,), (first,))
 
         nothing = [zeros(tile, "f32", lies), full((rows,), -INFINITY, "f32", by_row), zeros((rows,), "f32", by_row)]
-        with loop(0, given.splits, 1, carry=nothing, schedule=Schedule.parse(SCHEDULE)) as step:
+        with loop(0, parts, 1, carry=nothing, schedule=Schedule.parse(SCHEDULE)) as step:
             o, before, total = step.carried
             with stage("load"):
                 one = load(part(step.index).window(tile, (first, 0)), lies)

@@ -20,7 +20,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     draws,
     shape_for_values,
 )
-from ckmlir.ops.attention.orders import FORWARD_ORDERS, IN_ONE_ROW
+from ckmlir.ops.attention.orders import DEALT, FORWARD_ORDERS, IN_ONE_ROW
 from ckmlir.ops.attention.paged_spec import copied_rows
 from ckmlir.ops.attention.schedule_choice import (
     DEFAULT,
@@ -83,6 +83,8 @@ def _sides(spec: FmhaFwdSpec) -> Iterator[Reason]:
     if spec.order in IN_ONE_ROW and "start" not in spec.sequences[0]:
         why = "blocks of all sequences are in one row where their queries are"
         yield Reason("order", spec.order, why, "expected rising")
+    if spec.order == DEALT and not spec.split:
+        yield Reason("order", spec.order, "it deals out shares of blocks", "expected split=1")
     if spec.packed and not spec.pad_sq:
         yield Reason("pad_sq", False, "queries of several heads need not end with a block", "expected 1")
 

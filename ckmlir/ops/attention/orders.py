@@ -101,9 +101,18 @@ class JoinedFalling(Across):
         return heads, 1, blocks
 
 
+class Dealt(Rising):
+    """Shares of the blocks of all sequences in one row, heads one after the other; memory holds where those of each
+    sequence begin, and how many a block has (`work_kernel.dealt`)."""
+
+    def grid(self, blocks: int, heads: int, sequences: int) -> tuple[int, int, int]:
+        """See `Order`; `blocks` are the shares of all blocks."""
+        return blocks, heads, 1
+
+
 ORDERS: Mapping[str, Order] = {"rising": Rising(), "across": Across(), "falling": Falling()}
-JOINED, JOINED_FALLING = "joined", "joined_falling"
-IN_ONE_ROW: Mapping[str, Order] = {JOINED: Joined(), JOINED_FALLING: JoinedFalling()}
+JOINED, JOINED_FALLING, DEALT = "joined", "joined_falling", "dealt"
+IN_ONE_ROW: Mapping[str, Order] = {JOINED: Joined(), JOINED_FALLING: JoinedFalling(), DEALT: Dealt()}
 """Those in which the blocks of all sequences are in one row."""
 FORWARD_ORDERS: Mapping[str, Order] = {**ORDERS, **IN_ONE_ROW}
 MOST_FURTHER = 65535

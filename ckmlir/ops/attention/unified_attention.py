@@ -16,10 +16,16 @@ Where all queries together are too few to fill the compute units, several workgr
 queries and sequences and the most keys of one. Each sequence's own keys, as device memory has them, are dealt out
 evenly; a sequence too short for all shares leaves some of them empty.
 
+With balanced=1 a sequence has as many shares as its keys are worth, so that one long sequence among many short ones is
+cut, and they are not: `fmha_fwd_shares`, a kernel that runs before, finds how many by the lengths in device memory.
+There are about twice as many workgroups as compute units then, and `splits` is the most that share a block.
+
 Arrays and kernel arguments are those of `fmha_fwd_pagedkv`, with the number of sequences (i32) behind them, and then,
-where keys are shared, those of `fmha_fwd_splitkv`. Under a causal mask the last blocks of a sequence, which have the
+where keys are shared, those of `fmha_fwd_splitkv`; with balanced=1 counts and begins, the results of `fmha_fwd_shares`,
+in place of the splits. Under a causal mask the last blocks of a sequence, which have the
 most keys, come first (`orders.JoinedFalling`); the grid is (heads of K and V, 1, blocks of all sequences times splits),
-under a window (blocks of all sequences times splits, heads of K and V, 1).
+under a window (blocks of all sequences times splits, heads of K and V, 1), with balanced=1 (shares of all blocks, heads
+of K and V, 1).
 """
 
 from __future__ import annotations
@@ -28,10 +34,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ckmlir.ops.attention.fmha_fwd_shares import OPERATOR as SHARES
+from ckmlir.ops.attention.fmha_fwd_shares import ForwardShares
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.fmha_fwd_splitkv import FmhaFwdSplitkv
 from ckmlir.ops.attention.masks import Mask, MaskKey
-from ckmlir.ops.attention.orders import JOINED, JOINED_FALLING
+from ckmlir.ops.attention.orders import DEALT, JOINED, JOINED_FALLING
 from ckmlir.ops.attention.parts.alibi import Alibi
 from ckmlir.ops.attention.parts.block_scales import BlockScales
 from ckmlir.ops.attention.parts.dense import Dense
@@ -42,7 +50,11 @@ from ckmlir.ops.attention.parts.scales import HeadScales
 from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.parts.soft_cap import SoftCap
 from ckmlir.ops.attention.problem import Problem
-from ckmlir.ops.request import Choice, Key, RequestError
+from ckmlir.ops.attention.splits import SHARED, SplitProblem, blocks_of_keys, splits_of, workgroups_of_a_head
+from ckmlir.ops.operator import Run, Step
+from ckmlir.ops.request import Choice, Flag, Key, RequestError
+from ckmlir.ops.spec import Reason
+from ckmlir.ops.steps import Workspace
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
@@ -81,6 +93,7 @@ class UnifiedAttention(FmhaFwdSplitkv):
     own_keys: ClassVar[tuple[Key, ...]] = (
         *(key for key in FmhaFwdSplitkv.own_keys if key.name not in LEFT_OUT),
         EndingMask("mask", Mask.parse("bottom_right"), "which keys a query attends to: all up to its own, or a window"),
+        Flag("balanced", False, "keys of long sequences are cut into more shares, by lengths in device memory"),
         Choice("layout", "bshd", "order of the dimensions in memory", ("bshd", "bhsd")),
     )
 
@@ -103,7 +116,28 @@ class UnifiedAttention(FmhaFwdSplitkv):
         return [self._dealt(problem, replace(one, packed=packed), target) for one in super().arranged(problem, target)]
 
     def order(self, problem: Problem, spec: FmhaFwdSpec) -> str:
+        if spec.split and getattr(problem, "balanced", False):
+            return DEALT
         return JOINED_FALLING if spec.mask == "causal" else JOINED
+
+    def mismatches(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
+        assert isinstance(problem, SplitProblem)
+        reasons = super().mismatches(problem, spec, target)
+        if spec.split and (spec.order == DEALT) != problem.balanced:
+            why = "shares of blocks are dealt out otherwise"
+            reasons.append(Reason("order", spec.order, why, f"expected {self.order(problem, spec)}"))
+        return reasons
+
+    def steps(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[Step, ...]:
+        steps = super().steps(problem, spec, target)
+        if spec.order != DEALT or self.writes_nothing(problem):
+            return steps
+        return (Run(SHARES, _shares(problem, spec, target), {}), *steps)
+
+    def workspaces(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[Workspace, ...]:
+        spaces = super().workspaces(problem, spec, target)
+        more = [Workspace(name, 4 * (problem.b + 1)) for name in SHARED] if spaces and spec.order == DEALT else []
+        return (*spaces, *more)
 
     def kernels(self, target: Target) -> list[FmhaFwdSpec]:
         decode = {"seqlens_q": (1, 1), "seqlens_k": (1024, 500)}
@@ -120,6 +154,16 @@ class UnifiedAttention(FmhaFwdSplitkv):
         requests += [{"d": 128, "h": 8, "hk": 1, **one, **lengths} for one in varieties for lengths in kinds]
         specs = [self.spec(self.problem(**one), target) for one in requests]
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
+
+
+def _shares(problem: Problem, spec: FmhaFwdSpec, target: Target) -> ForwardShares:
+    """What `fmha_fwd_shares` finds before. Raises RequestError for more blocks than it sums up."""
+    together = problem.h // problem.hk if spec.packed else 1
+    dearest = max(blocks_of_keys(problem, spec), 1)
+    wanted, most = workgroups_of_a_head(problem, spec, target), splits_of(problem, spec, target)
+    shares = ForwardShares(problem.b, problem.queries, problem.keys, together, spec.block, dearest, wanted, most)
+    shares.check()
+    return shares
 
 
 OPERATOR = UnifiedAttention()

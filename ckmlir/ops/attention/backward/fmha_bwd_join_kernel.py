@@ -9,10 +9,11 @@ from ckmlir.lang import Kernel, cast, exit_unless, i32, i64, kernel, load, ptr, 
 from ckmlir.ops.attention.backward.fmha_bwd_convert_dq_kernel import VECTOR
 from ckmlir.ops.attention.backward.fmha_bwd_join import JoinSpec
 from ckmlir.ops.attention.backward.key_blocks import boundary
-from ckmlir.ops.attention.backward.shares_kernel import block_at, bounding, last, slot_of_piece
+from ckmlir.ops.attention.backward.shares_kernel import block_at, bounding, slot_of_piece
 from ckmlir.ops.attention.backward.slots_operator import WAVES
 from ckmlir.ops.attention.backward.walks_kernel import sides
 from ckmlir.ops.attention.loop.heads_kernel import rows_of_head
+from ckmlir.ops.attention.loop.work_kernel import last
 from ckmlir.targets import Target
 
 

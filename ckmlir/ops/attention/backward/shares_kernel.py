@@ -36,7 +36,7 @@ from ckmlir.ops.attention.backward.parts_kernel import Atomic
 from ckmlir.ops.attention.backward.slot_table import Written
 from ckmlir.ops.attention.backward.walks_kernel import Body, Turn, in_dq, sides
 from ckmlir.ops.attention.loop.block_rows_kernel import OneHead
-from ckmlir.ops.attention.loop.work_kernel import Side, Work
+from ckmlir.ops.attention.loop.work_kernel import Side, Work, last
 
 SLOTS = {"written": ptr("i32"), "sequences": i32, "first_own": i64, "own_stride": i64}
 """Arguments that say where slots lie and what they have, see `Shares.arguments`."""
@@ -234,14 +234,3 @@ def key_blocks(spec: Any, given: Any, batch: Scalar, *, varied: bool = True) -> 
     q, k = sides(spec, given, batch)
     bounds = bounds_of(spec.mask, given, q.length, k.length, varied=varied)
     return KeyBlocks.of(given.costs.scalar(batch), q.length, k.length, spec.block, bounds)
-
-
-def last(holds: Callable[[Scalar], Scalar], count: Scalar) -> Scalar:
-    """The last number below a count, or 0, for which something holds that holds for 0 and up to some number."""
-    with while_loop(lambda low, high: low + 1 < high, carry=[count * 0, count]) as search:
-        low, high = search.carried
-        middle = (low + high) // 2
-        below = holds(middle)
-        search.carry(below.select(middle, low), below.select(high, middle))
-    found: Scalar = search.results[0]
-    return found

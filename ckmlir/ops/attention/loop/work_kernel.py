@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ckmlir.lang import Scalar, exit_unless, while_loop
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.loop.block_rows_kernel import BlockRows, HeadsTogether, OneHead
 from ckmlir.ops.attention.loop.loop_kernel import Form
 from ckmlir.ops.attention.loop.shares_kernel import ALL, Part, Share
-from ckmlir.ops.attention.orders import FORWARD_ORDERS, JOINED, JOINED_FALLING, Turn
+from ckmlir.ops.attention.orders import DEALT, FORWARD_ORDERS, JOINED, JOINED_FALLING, Turn
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.loop.page_table_kernel import Pages
@@ -128,9 +128,8 @@ def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace, form: Form) -> Work
     order, share = FORWARD_ORDERS[spec.order], ALL
     turn = order.turn()
     if spec.split:
-        distances = {"o": given.o_part.multiple_of(SMALLEST_ROW), "lse": given.lse_part}
-        block, share = turn.place // given.splits, Part(turn.place % given.splits, given.splits, distances)
-        turn = turn._replace(place=block)
+        turn, number, among = SHARERS.get(spec.order, even)(turn, given)
+        share = Part(number, among, {"o": given.o_part.multiple_of(SMALLEST_ROW), "lse": given.lse_part})
     place, head, batch = FINDERS.get(spec.order, as_dealt)(turn, spec, given)
     sq = given.sq if spec.pad_sq else given.sq.multiple_of(queries)
     sk = given.sk if spec.pad_sk else given.sk.multiple_of(keys)
@@ -147,6 +146,44 @@ def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace, form: Form) -> Work
     return Work(first, rows.placed(first, form), shared, batch, q, k, share)
 
 
+class Shared(NamedTuple):
+    """The turn of a block, and which share of it is a workgroup's, of how many."""
+
+    turn: Turn
+    number: Scalar
+    among: Scalar
+
+
+def even(turn: Turn, given: SimpleNamespace) -> Shared:
+    """What is at a place where all blocks have as many shares."""
+    return Shared(turn._replace(place=turn.place // given.splits), turn.place % given.splits, given.splits)
+
+
+def dealt(turn: Turn, given: SimpleNamespace) -> Shared:
+    """What is at a place where memory holds how many shares the blocks of each sequence have, and where those of the
+    sequence begin. The kernel ends here for places behind the last one."""
+    begins = given.begins.scalar
+    exit_unless(turn.place < begins(given.count))
+    sequence = last(lambda one: begins(one) <= turn.place, given.count)
+    place, among = turn.place - begins(sequence), given.counts.scalar(sequence)
+    return Shared(Turn(place // among, turn.head, sequence), place % among, among)
+
+
+SHARERS: Mapping[str, Callable[[Turn, SimpleNamespace], Shared]] = {DEALT: dealt}
+"""By orders in which blocks do not have as many shares each."""
+
+
+def last(holds: Callable[[Scalar], Scalar], count: Scalar) -> Scalar:
+    """The last number below a count, or 0, for which something holds that holds for 0 and up to some number."""
+    with while_loop(lambda low, high: low + 1 < high, carry=[count * 0, count]) as search:
+        low, high = search.carried
+        middle = (low + high) // 2
+        below = holds(middle)
+        search.carry(below.select(middle, low), below.select(high, middle))
+    found: Scalar = search.results[0]
+    return found
+
+
 def as_dealt(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
     """A workgroup's turn as the grid has it."""
     return turn
@@ -160,12 +197,7 @@ def found(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
     def begin(sequence: Scalar) -> Scalar:
         return first_block(sequence, spec, given)
 
-    with while_loop(lambda low, high: low + 1 < high, carry=[given.count * 0, given.count]) as search:
-        low, high = search.carried
-        middle = (low + high) // 2
-        before = begin(middle) <= turn.place
-        search.carry(before.select(middle, low), before.select(high, middle))
-    sequence, _ = search.results
+    sequence = last(lambda one: begin(one) <= turn.place, given.count)
     place = turn.place - begin(sequence)
     exit_unless(place >= 0)
     return Turn(place, turn.head, sequence)
