@@ -1,6 +1,6 @@
 """Asked order against emitted order: what the backend kept of the steady step, cluster by cluster.
 
-Asked is the order of fragments in the steady block of the scheduled IR, a cluster being what lies between two barriers.
+Asked is the order of fragments in the steady loop of the scheduled IR, a cluster being what lies between two barriers.
 Emitted is the steady loop of the code object, each instruction with the source line that its line table gives. A
 fragment and an instruction belong together when they are of one kind and one line; since fragments of one kind and line
 are alike, changes of place among them are not seen. The longest common subsequence of both counts as kept.
@@ -14,8 +14,8 @@ from pathlib import PurePath
 from ckmlir.codeobject import CodeObject
 from ckmlir.diagnostics import position_of
 from ckmlir.mlir import ir
-from ckmlir.passes.walk import functions
 from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.scheduling.steady_blocks import steady_blocks
 from ckmlir.sim.decode import Instruction
 from ckmlir.sim.decode.mix import category
 
@@ -104,15 +104,9 @@ def fidelity(module: ir.Module, code_object: CodeObject, kernel: str) -> Fidelit
 
 
 def asked_order(module: ir.Module) -> list[Token]:
-    """The fragments and barriers of the steady block: of those that follow themselves, the one with most fragments."""
-    best: list[Token] = []
-    for function in functions(module):
-        for block in function.regions[0]:
-            ops = [view.operation for view in block]
-            if block in list(ops[-1].successors):
-                tokens = [_token(op) for op in ops if op.name in KINDS]
-                best = max(best, tokens, key=len)
-    return best
+    """The fragments and barriers of the steady loop; of a branch those of each way."""
+    ops = (op.operation for block in steady_blocks(module) for op in block.operations)
+    return [_token(op) for op in ops if op.name in KINDS]
 
 
 def _token(op: ir.Operation) -> Token:

@@ -1,8 +1,10 @@
 """Scheduling problems of loops in fragment IR (after ck-split-tiles)."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import producer, registers_of, text_of
@@ -13,7 +15,7 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.types import LdsType, WindowType, describe
 from ckmlir.mlir import ir
 from ckmlir.passes.arithmetic import FREE, elements_of, least_cycles
-from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.lds_traffic import Traffic, traffic_of
 from ckmlir.passes.loop_body import (
     STORES,
     by_stage,
@@ -23,6 +25,7 @@ from ckmlir.passes.loop_body import (
     operands_of,
     source_of,
     stage_of,
+    within,
 )
 from ckmlir.passes.walk import target_of, waves_of
 from ckmlir.scheduling.problem import Edge, Limits, Node, Problem, ProblemError
@@ -39,7 +42,7 @@ def problem_of(loop: ir.Operation) -> Problem:
     """The problem of a loop.
 
     Raises:
-        ProblemError: the loop holds another one, or a branch.
+        ProblemError: the loop holds another one.
         ValueError: its schedule cannot be read.
         PassFailure: no chip is named for its kernel.
     """
@@ -59,10 +62,8 @@ class _Builder:
         body = [op.operation for op in block.operations][:-1]
         if holds_loop(self.loop):
             raise ProblemError("only innermost loops are scheduling problems; this one holds another")
-        if any(len(op.regions) for op in body):
-            raise ProblemError("this loop holds a branch: how long its steps take depends on the way that is taken")
         schedule = schedule_of(self.loop)
-        inside = [op for op in body if not op.name.startswith(FREE)]
+        inside = [op for op in body if _is_node(op)]
         number = {op: place for place, op in enumerate(inside)}
         flow = list(_flow(body, block))
         carried = {producer(value) for value in handed_on(block)}
@@ -70,14 +71,12 @@ class _Builder:
         index = _indices(body, schedule)
         nodes = []
         for place, op in enumerate(inside):
-            stage, unit = stage_of(op) or "", _unit(op)
-            time = _cycles(op, target)
+            unit, time, least = _work(op, target)
             position = position_of(op.location)
             nodes.append(Node(
-                place, op.name, stage, index.get(op, -1), unit, time.latency, time.busy, time.issue, time.source,
-                sum(map(registers_held, op.results)), ends.get(op, 0), *_tensor(op),
-                f"{position.file}:{position.line}" if position else "", op in carried,
-                least_cycles(op, target).busy if unit == "vector" else None,
+                place, op.name, stage_of(op) or "", index.get(op, -1), unit, time.latency, time.busy, time.issue,
+                time.source, sum(map(registers_held, op.results)), ends.get(op, 0), *_tensor(op),
+                f"{position.file}:{position.line}" if position else "", op in carried, least,
             ))  # fmt: skip
         edges = {
             Edge(number[one], number[two], "flow", nodes[number[one]].latency, distance)
@@ -90,7 +89,7 @@ class _Builder:
             min(share, registers.vector_per_wave), min(share // 2, registers.accumulation_per_wave), target.lds_bytes,
             waves, target.simds, {unit.name: unit.shared for unit in UNITS.values()}, waves > 1,
         )  # fmt: skip
-        effects = tuple(number[op] for op in inside if op.name in STORES)
+        effects = tuple(number[op] for op in inside if any(one.name in STORES for one in within(op)))
         name = str(function.attributes["sym_name"].value)
         order = sorted(edges, key=lambda edge: (edge.source, edge.target, edge.kind, edge.distance))
         return Problem(
@@ -103,6 +102,45 @@ def _indices(body: list[ir.Operation], schedule: Schedule) -> dict[ir.Operation,
     stages = by_stage(body)
     fragments = [fragments_of(stages, stage, arithmetic=schedule.elements > 0) for stage in stages]
     return {op: number for ops in fragments for number, op in enumerate(ops)}
+
+
+class Work(NamedTuple):
+    """What an operation has to do: on which unit, how long, and how long at least (None: that long)."""
+
+    unit: str
+    cycles: Cycles
+    least: int | None
+
+
+def _work(op: ir.Operation, target: Target) -> Work:
+    if len(op.regions):
+        return _work_of_branch(op, target)
+    unit = _unit(op)
+    return Work(unit, _cycles(op, target), least_cycles(op, target).busy if unit == "vector" else None)
+
+
+def _work_of_branch(branch: ir.Operation, target: Target) -> Work:
+    """What the dearest way has to do, on the unit that has most of it, one operation behind the other; at least what
+    the cheapest way has to do there."""
+    ways = [
+        [_work(op.operation, target) for block in way for op in list(block.operations)[:-1] if _is_node(op.operation)]
+        for way in branch.regions
+    ]
+    dearest = max(ways, key=lambda way: sum(one.cycles.busy for one in way))
+    busy = Counter[str]()
+    for one in dearest:
+        busy[one.unit] += one.cycles.busy
+    unit = max(busy, key=lambda name: busy[name], default="vector")
+    least = min(sum(one.cycles.busy if one.least is None else one.least for one in way if one.unit == unit)
+                for way in ways)  # fmt: skip
+    issue = sum(one.cycles.issue for one in dearest)
+    latency = max([issue, *(one.cycles.latency for one in dearest)])
+    return Work(unit, Cycles(latency, busy[unit], issue, f"the dearest of {len(ways)} ways of a branch"), least)
+
+
+def _is_node(op: ir.Operation) -> bool:
+    """Whether an operation becomes instructions."""
+    return not op.name.startswith(FREE)
 
 
 def _unit(op: ir.Operation) -> str:
@@ -144,12 +182,17 @@ def registers_held(value: ir.Value) -> int:
 
 
 def _tensor(op: ir.Operation) -> tuple[str, int]:
-    """The name and bytes of the LDS tensor that an operation accesses."""
-    traffic = traffic_of(op)
+    """The name and bytes of the LDS tensor that an operation accesses; of a branch, that it accesses first."""
+    traffic = next(_traffic(op), None)
     alloc = producer(traffic.tensor) if traffic else None
     if alloc is None:
         return "", 0
     return text_of(alloc, "name") if "name" in alloc.attributes else "unnamed", tensor_bytes(alloc)
+
+
+def _traffic(op: ir.Operation) -> Iterator[Traffic]:
+    """What an operation, or what a branch holds, does to LDS."""
+    return (traffic for one in within(op) if (traffic := traffic_of(one)) is not None)
 
 
 Dependence = tuple[ir.Operation, ir.Operation, int]
@@ -186,14 +229,14 @@ def _through(flow: list[Dependence], number: dict[ir.Operation, int]) -> Iterato
 
 def _ends(body: list[ir.Operation], inside: list[ir.Operation]) -> dict[ir.Operation, int]:
     """Registers whose last use in program order is a node."""
-    place = {op: number for number, op in enumerate(body)}
+    place = {one: number for number, op in enumerate(body) for one in within(op)}
     found: dict[ir.Operation, int] = {}
     for op in inside:
         for result in op.results:
             users = [use.owner.operation for use in result.uses]
-            last = max((user for user in users if user in place), key=lambda user: place[user], default=None)
+            last = max((place[user] for user in users if user in place), default=None)
             if last is not None:
-                found[last] = found.get(last, 0) + registers_held(result)
+                found[body[last]] = found.get(body[last], 0) + registers_held(result)
     return found
 
 
@@ -203,8 +246,7 @@ def _lds_edges(
     """A read follows the writes of its tensor; the writes as many iterations on as it has buffers follow the read."""
     tensors: dict[ir.Value, tuple[list[ir.Operation], list[ir.Operation]]] = {}
     for op in inside:
-        traffic = traffic_of(op)
-        if traffic is not None:
+        for traffic in dict.fromkeys(_traffic(op)):
             tensors.setdefault(traffic.tensor, ([], []))[0 if traffic.writes else 1].append(op)
     for tensor, (writes, reads) in tensors.items():
         owner = producer(tensor)
@@ -212,22 +254,23 @@ def _lds_edges(
         buffers = schedule.buffers_of(nodes[number[(*writes, *reads)[0]]].tensor) if rotates else 1
         for write in writes:
             for read in reads:
-                yield Edge(number[write], number[read], "memory", nodes[number[write]].latency, 0)
+                if write != read:  # both of a branch
+                    yield Edge(number[write], number[read], "memory", nodes[number[write]].latency, 0)
                 yield Edge(number[read], number[write], "anti", nodes[number[read]].issue, buffers, rotates)
 
 
 def _memory_edges(inside: list[ir.Operation], number: dict[ir.Operation, int], nodes: list[Node]) -> Iterator[Edge]:
     """Loads and stores that may touch the same memory keep their order, over iterations too."""
-    accesses = [op for op in inside if op.name in LOADS or op.name in STORES]
-    for place, one in enumerate(accesses):
-        for two in accesses[place:]:
+    accesses = [(number[op], one) for op in inside for one in within(op) if one.name in LOADS or one.name in STORES]
+    for place, (first, one) in enumerate(accesses):
+        for second, two in accesses[place:]:
             if not {one.name, two.name} & STORES or _apart(one, two):
                 continue
-            if one != two:
+            if first != second:
                 kind = "anti" if one.name in LOADS else "output" if two.name in STORES else "memory"
-                yield Edge(number[one], number[two], kind, nodes[number[one]].issue, 0)
-            kind = "output" if one == two else "memory"
-            yield Edge(number[two], number[one], kind, nodes[number[two]].issue, 1)
+                yield Edge(first, second, kind, nodes[first].issue, 0)
+            kind = "output" if first == second else "memory"
+            yield Edge(second, first, kind, nodes[second].issue, 1)
 
 
 def _apart(one: ir.Operation, two: ir.Operation) -> bool:

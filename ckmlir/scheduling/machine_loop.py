@@ -50,14 +50,20 @@ def _weight(loop: Sequence[Instruction]) -> tuple[int, int]:
 def _loops(code: Sequence[Instruction]) -> list[list[Instruction]]:
     """From the target of every backward branch to the branch; loops that hold others are left out."""
     place = {instruction.address: number for number, instruction in enumerate(code)}
-    found = []
+    found = list[tuple[int, int]]()
     for number, instruction in enumerate(code):
         target = instruction.branch_target
         if target is not None and target <= instruction.address and target in place:
             found.append((place[target], number))
-    found = _joined(found)
-    inner = [one for one in found if not any(one != two and one[0] <= two[0] and two[1] <= one[1] for two in found)]
-    return [list(code[first : last + 1]) for first, last in inner]
+    return [list(code[first : last + 1]) for first, last in innermost(found)]
+
+
+def innermost(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The loops that hold no others, as places of their first and last part: of ranges from where a branch goes back to
+    to that branch.
+    """
+    found = _joined(ranges)
+    return [one for one in found if not any(one != two and one[0] <= two[0] and two[1] <= one[1] for two in found)]
 
 
 def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -14,9 +14,10 @@ from ckmlir.mlir import ir
 from ckmlir.passes.arithmetic import FREE, arithmetic_cycles, is_arithmetic
 from ckmlir.passes.lds_traffic import traffic_of
 from ckmlir.passes.loop_body import FRAGMENTS, MATRIX, STORES
-from ckmlir.passes.walk import functions, target_of
+from ckmlir.passes.walk import target_of
 from ckmlir.scheduling.loops import LOADS, lane_bytes, registers_held
 from ckmlir.scheduling.problem import ProblemError
+from ckmlir.scheduling.steady_blocks import steady_blocks
 from ckmlir.targets import Target
 from ckmlir.targets.timing import TRANSCENDENTAL, VECTOR_ISSUE
 
@@ -65,29 +66,25 @@ class StepStream(NamedTuple):
 
 
 def steady_block(module: ir.Module) -> tuple[ir.Operation, ir.Block]:
-    """The kernel and block of a scheduled module's main loop: of the blocks that follow themselves the one with most
-    fragments.
+    """The kernel and block of a scheduled module's main loop.
 
     Raises:
-        ProblemError: no block follows itself.
+        ProblemError: there is no loop, or it holds a branch.
     """
-    found = [
-        (sum(op.operation.name in FRAGMENTS for op in block), function, block)
-        for function in functions(module)
-        for block in function.regions[0]
-        if block in list(block.operations[-1].operation.successors)
-    ]
-    if not found:
-        raise ProblemError("no block of this kernel follows itself: its steady loop has branches, or there is none")
-    _, function, block = max(found, key=lambda one: one[0])
-    return function, block
+    blocks = steady_blocks(module)
+    if not blocks:
+        raise ProblemError("this kernel has no loop")
+    if len(blocks) > 1:
+        what = "the steady loop of this kernel holds a branch: its step is modelled from machine code only"
+        raise ProblemError(f"{what}; expected `evaluate`, which compiles it")
+    return blocks[0].owner.operation, blocks[0]
 
 
 def stream_of(module: ir.Module) -> StepStream:
     """The steady step of a scheduled module, its context entered.
 
     Raises:
-        ProblemError: no block follows itself.
+        ProblemError: there is no loop, or it holds a branch.
     """
     function, block = steady_block(module)
     return _Reader(block, target_of(function)).stream()

@@ -116,7 +116,10 @@ class Workbench:
             problem = replace(problem, groups=groups)
         solution = find_scheduler(scheduler).solve(problem, seed)
         own = self.schedule
-        return replace(solution, schedule=replace(solution.schedule, path=own.path, paths=own.paths))
+        return replace(
+            solution,
+            schedule=replace(solution.schedule, path=own.path, paths=own.paths, elements=own.elements),
+        )
 
     def listed(self, schedule: Schedule) -> Schedule:
         """The same schedule with every fragment listed by itself, ready for moves; mixes are left out.

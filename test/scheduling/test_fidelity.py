@@ -8,8 +8,9 @@ import pytest
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.ops import find_operator
-from ckmlir.scheduling import Workbench, evaluate
+from ckmlir.scheduling import ProblemError, Workbench, evaluate
 from ckmlir.scheduling.fidelity import _common, _widened
+from ckmlir.scheduling.step_stream import stream_of
 from ckmlir.targets import get_target
 
 
@@ -36,6 +37,19 @@ def test_an_order_without_fences_is_not() -> None:
     found = evaluate(bench("gfx942"), free).fidelity
     assert found.moved > 0 and found.kept + found.moved + found.missing == found.asked == 64
     assert f"{found.moved} moved" in str(found)
+
+
+def test_the_order_of_a_loop_with_a_branch_is_that_of_all_its_blocks() -> None:
+    """Workgroups that stay either store a part of dQ or add to it; what the step takes is known when it is compiled."""
+    backward, target = find_operator("fmha_bwd"), get_target("gfx942")
+    problem = backward.problem(d=64, sq=128, sk=128, deterministic=1, persistent=1)
+    workbench = Workbench.of(backward, backward.spec(problem, target), target)
+    found = evaluate(workbench, workbench.schedule)
+    assert found.fidelity.asked > found.loop["mfma"] == 2 * 48
+    assert found.fidelity.missing == 0 and found.fidelity.kept > 0.9 * found.fidelity.asked
+    words = "steady loop of this kernel holds a branch"
+    with workbench.scheduled(workbench.schedule) as module, pytest.raises(ProblemError, match=words):
+        stream_of(module)
 
 
 def test_common_subsequence() -> None:

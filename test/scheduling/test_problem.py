@@ -114,26 +114,47 @@ def test_recurrence_bound_is_that_of_the_slowest_circle(edges: list[tuple[int, i
     assert recurrence_bound(problem_of_edges(5, edges)) == slowest
 
 
-@pytest.mark.parametrize(
-    ("inside", "expected"),
-    [
-        ("scf.if %c { }", "this loop holds a branch: how long its steps take depends on the way that is taken"),
-        ("scf.for %j = %n to %n step %n : i32 { }", "only innermost loops are scheduling problems"),
-    ],
-)
-def test_loops_that_are_no_problem(inside: str, expected: str) -> None:
+def problem_of_loop(inside: str) -> Problem:
+    """That of a loop that holds some text."""
     text = f"""
       module attributes {{ck.target = "gfx942"}} {{
-        func.func @f(%n: i32, %c: i1) attributes {{ck.waves = 1 : i32}} {{
+        func.func @f(%n: i32, %c: i1, %x: vector<64xf32>) attributes {{ck.waves = 1 : i32}} {{
           scf.for %i = %n to %n step %n : i32 {{ {inside} }}
           return
         }}
       }}"""
     with shared_context():
         module = ir.Module.parse(text)
-        loop = loops_of(module)[0]
-        with pytest.raises(ProblemError, match=expected):
-            problem_of(loop)
+        return problem_of(loops_of(module)[0])
+
+
+@pytest.mark.parametrize("branch", ["", "scf.if %c { }"])
+def test_a_loop_that_holds_another_is_no_problem(branch: str) -> None:
+    inner = "scf.for %j = %n to %n step %n : i32 { }"
+    with pytest.raises(ProblemError, match="only innermost loops are scheduling problems"):
+        problem_of_loop(branch.replace("{ }", f"{{ {inner} }}") or inner)
+
+
+def test_a_branch_takes_what_its_dearest_way_takes() -> None:
+    """And no less than its cheapest."""
+    one, two = (f"%y{n} = arith.{op}f %x, %x : vector<64xf32>" for n, op in enumerate(("add", "mul")))
+    found = problem_of_loop(f"scf.if %c {{ {one} }} else {{ {one.replace('y0', 'y2')} {two} }} scf.if %c {{ {two} }}")
+    whole, half = found.nodes
+    assert (whole.op, whole.unit, whole.busy, half.busy) == ("scf.if", "vector", 2 * half.busy, half.busy)
+    assert half.busy > 0 and (whole.least, half.least) == (lower_bounds(problem_of_loop(one)).resource, 0)
+    assert not whole.is_fragment and problem_of_loop("scf.if %c { }").nodes[0].busy == 0
+
+
+@pytest.mark.parametrize("mask", ["none", "top_left"])
+def test_a_loop_that_stores_or_adds(mask: str) -> None:
+    """Workgroups that stay store a part of dQ, or add to it: one access, which no other runs past, nor ahead."""
+    found = bench("fmha_bwd", sq=256, sk=256, mask=mask, deterministic=1, persistent=1)
+    (branch,) = [node for node in found.problem.nodes if node.op == "scf.if"]
+    assert (branch.stage, branch.unit, branch.ends) == ("dq_out", "memory", 16) and branch.busy > 0
+    assert branch.number in found.problem.effects
+    assert {edge.kind for edge in found.problem.edges if edge.source == edge.target == branch.number} == {"output"}
+    solved = found.solve("list")
+    assert found.compile(solved.schedule, code=False).findings == ()
 
 
 def test_the_problem_under_another_schedule() -> None:
