@@ -77,29 +77,15 @@ class ReduceOp(Ck.Operation, name="reduce"):
     @staticmethod
     @verified
     def verify_invariants(op: ir.OpView) -> None:
-        axis = integer_of(op, "axis")
-        inputs = [tile_of(operand) for operand in op.operation.operands]
-        results = [described_as(result.type, TileType) for result in op.operation.results]
-        expect(len(inputs) == len(results), f"{len(inputs)} tiles in give as many out, not {len(results)}")
+        inputs, results, axis = _folded(op)
         for tile, result in zip(inputs, results, strict=True):
-            expect(
-                0 <= axis < len(tile.lengths), f"axis {axis} is not one of the tile's {len(tile.lengths)} dimensions"
-            )
             left = tile.lengths[:axis] + tile.lengths[axis + 1 :]
             expect(
                 result.lengths == left,
                 f"axis {axis} of {list(tile.lengths)} leaves {list(left)}, not {list(result.lengths)}",
             )
             expect(tile.element == result.element, f"reduces {tile.element} to {result.element}; cast first")
-            expect(
-                tile.lengths == inputs[0].lengths and tile.agrees(inputs[0]),
-                "its tiles must have one shape and distribution",
-            )
-        elements = [tile.element for tile in inputs]
-        block = body_of(op)
-        arguments = [argument.type for argument in block.arguments]
-        expect(arguments == elements * 2, "the combiner takes all left elements, then all right ones")
-        check_yield(block, elements)
+        _check_combiner(op, inputs)
 
 
 class ScanOp(Ck.Operation, name="scan"):
@@ -122,31 +108,43 @@ class ScanOp(Ck.Operation, name="scan"):
     @staticmethod
     @verified
     def verify_invariants(op: ir.OpView) -> None:
-        axis = integer_of(op, "axis")
-        inputs = [tile_of(operand) for operand in op.operation.operands]
-        results = [described_as(result.type, TileType) for result in op.operation.results]
-        expect(len(inputs) == len(results), f"{len(inputs)} tiles in give as many out, not {len(results)}")
+        inputs, results, _ = _folded(op)
         for tile, result in zip(inputs, results, strict=True):
-            expect(
-                0 <= axis < len(tile.lengths), f"axis {axis} is not one of the tile's {len(tile.lengths)} dimensions"
-            )
             expect(
                 (result.lengths, result.element) == (tile.lengths, tile.element) and tile.agrees(result),
                 "a scan keeps shape, element type and distribution",
             )
-            expect(
-                tile.lengths == inputs[0].lengths and tile.agrees(inputs[0]),
-                "its tiles must have one shape and distribution",
-            )
             expect(str(tile.element) != "i1", "scans numbers, not conditions; cast them")
-        elements = [tile.element for tile in inputs]
         if "identity" in op.attributes:
+            elements = [tile.element for tile in inputs]
             given = [one.type for one in op.attributes["identity"]]
             expect(given == elements, f"the identity is {_listed(elements)}, not {_listed(given)}")
-        block = body_of(op)
-        arguments = [argument.type for argument in block.arguments]
-        expect(arguments == elements * 2, "the combiner takes all left elements, then all right ones")
-        check_yield(block, elements)
+        _check_combiner(op, inputs)
+
+
+def _folded(op: ir.OpView) -> tuple[list[TileType], list[TileType], int]:
+    """The tiles that an operation combines along an axis, its results, and that axis; what holds for any such
+    operation is checked.
+    """
+    axis = integer_of(op, "axis")
+    inputs = [tile_of(operand) for operand in op.operation.operands]
+    results = [described_as(result.type, TileType) for result in op.operation.results]
+    expect(len(inputs) == len(results), f"{len(inputs)} tiles in give as many out, not {len(results)}")
+    for tile in inputs:
+        rank = len(tile.lengths)
+        expect(0 <= axis < rank, f"axis {axis} is not one of the tile's {rank} dimensions")
+        alike = tile.lengths == inputs[0].lengths and tile.agrees(inputs[0])
+        expect(alike, "its tiles must have one shape and distribution")
+    return inputs, results, axis
+
+
+def _check_combiner(op: ir.OpView, inputs: Sequence[TileType]) -> None:
+    """Whether the region combines elements of these tiles, two of each."""
+    elements = [tile.element for tile in inputs]
+    block = body_of(op)
+    arguments = [argument.type for argument in block.arguments]
+    expect(arguments == elements * 2, "the combiner takes all left elements, then all right ones")
+    check_yield(block, elements)
 
 
 class YieldOp(Ck.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
