@@ -10,6 +10,7 @@ buffers  2, v 3                  # LDS buffers of each tensor, and of some by na
 step     load, math, to_lds      # order inside the steady step, see `schedule_items`
 order    interleave              # who finds the order: source | interleave | chunks | interwave | ping_pong | weave
 lead     4                       # of a woven step: matrix instructions that LDS reads stand before their users
+spacing  3                       # of a woven step: matrix instructions between the loads of a stage
 reads    1                       # phases (steps along K) that LDS reads run before their matrix instructions: 0 | 1
 fences   memory                  # sched_barriers: none | memory (around every memory fragment) | clusters | products
 elements 2                       # of a piece of arithmetic; pieces are fragments where a stage has no others
@@ -64,6 +65,8 @@ class Schedule:
         path, paths: how operands get from memory to registers, all and some by the name of their LDS tensor.
         tensor_buffers: buffers of single tensors by name, sorted.
         lead: matrix instructions that LDS reads of a woven step stand before the first that uses them.
+        spacing: matrix instructions from one load or copy of a woven stage to the next; 0: all those over the stage,
+            shared out evenly.
         elements: registers of a lane that a piece of arithmetic is, 0: as they lie. Pieces have numbers and places as
             memory accesses have, in stages that have none of these and no matrix instructions.
         reads: phases that LDS reads of an interleaved step run before the matrix instructions that use them.
@@ -85,6 +88,7 @@ class Schedule:
     tensor_buffers: Pairs = ()
     reads: int = 1
     lead: int = LEAD
+    spacing: int = 0
     elements: int = 0
     mix: Pairs = ()
     priority: Pairs = ()
@@ -241,6 +245,7 @@ _FIELDS: dict[str, _Field] = {
     ),
     "order": _plain("order", "source"),
     "lead": _plain("lead", LEAD, _number),
+    "spacing": _plain("spacing", 0, _number),
     "elements": _plain("elements", 0, _number),
     "reads": _plain("reads", 1, _number),
     "fences": _plain("fences", "none"),

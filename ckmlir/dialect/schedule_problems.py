@@ -17,7 +17,7 @@ HOT_LOOP = "hot_loop"
 """The mix that is computed from how long instructions take."""
 ELEMENTS = (0, 1, 2, 4, 8, 16)
 """Registers of a lane that a piece of arithmetic may be; 0: as they lie."""
-LEAD, MOST_LEAD = 4, 32
+LEAD, MOST_LEAD, MOST_SPACING = 4, 32, 32
 """Matrix instructions that LDS reads of a woven step stand before those that use them: as a default, and at most."""
 
 
@@ -82,6 +82,8 @@ def _step_problems(s: Schedule) -> Iterator[tuple[str, str]]:
         yield from _weave_problems(s)
     elif s.lead != LEAD and s.order != "interleave":
         yield "lead", f"order '{s.order}' has no lead; it is for orders 'weave' and 'interleave'"
+    if s.spacing and s.order != "weave":
+        yield "spacing", f"order '{s.order}' has no spacing; it is for order 'weave'"
     if s.step and s.order not in ("source", "weave"):
         yield "order", f"order '{s.order}' finds the step's order itself; leave 'step' out"
 
@@ -96,6 +98,8 @@ def _weave_problems(s: Schedule) -> Iterator[tuple[str, str]]:
         yield "order", "order 'weave' takes arithmetic apart; say how many elements a piece has: elements 2"
     if not 1 <= s.lead <= MOST_LEAD:
         yield "lead", f"lead {s.lead}; 1 to {MOST_LEAD} make sense"
+    if s.spacing > MOST_SPACING:
+        yield "spacing", f"spacing {s.spacing}; 1 to {MOST_SPACING} make sense, and 0 for even distances"
 
 
 def _mix_problems(s: Schedule) -> Iterator[tuple[str, str]]:

@@ -16,8 +16,10 @@ from ckmlir.mlir import ir
 from ckmlir.passes.arithmetic import arithmetic_cycles
 from ckmlir.passes.lds_traffic import tensor_name
 from ckmlir.passes.loop_body import (
+    COPY,
     FILLS,
     FRAGMENTS,
+    LOADS,
     MATRIX,
     READ,
     Placed,
@@ -38,6 +40,8 @@ from ckmlir.targets.timing import VECTOR_ISSUE
 BEFORE_USE = 2
 """Matrix instructions between one and the arithmetic that uses its result: while they are issued the first one ends, so
 that no wait states are needed (up to 18 behind 16 passes; LLVM, GCNHazardRecognizer, checkMAIVALUHazards)."""
+ASKS = LOADS | {COPY}
+"""Operations that ask memory for data, which takes long to arrive."""
 READ_PLACE = 0.25
 """Behind which part of a matrix instruction's place the reads that belong there stand, before arithmetic."""
 
@@ -72,7 +76,8 @@ class Section:
 def weave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Target | None) -> Step:
     """Every product of the step with the stages listed behind it spread between its matrix instructions.
 
-    Memory fragments of a stage lie at even distances, in front of the step's reads of what they write. LDS reads of
+    Memory fragments of a stage lie at even distances, loads `spacing` matrix instructions apart where the schedule says
+    so, in front of the step's reads of what they write. LDS reads of
     operands lie `lead` matrix instructions before the first that uses them, in the step before where that is before the
     step's first. Arithmetic is shared out by the time it takes, in the program's order, and begins when what it uses is
     there.
@@ -92,7 +97,7 @@ def weave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Ta
     makers = _makers(body, ahead)
     ready = _ready(makers, number)
     for section in sections:
-        slots += _memory(stages, section, reads, ready, ahead, len(slots))
+        slots += _memory(stages, section, reads, ready, ahead, schedule.spacing, len(slots))
         slots += _arithmetic(pieces[section.start], section, makers, ready, len(slots), target)
     placed = with_rest(body, _merged(matrix, slots), ahead)
     _check_wrapped(placed, reads, number, schedule)
@@ -176,14 +181,18 @@ def _memory(
     reads: dict[ir.Operation, int],
     ready: dict[ir.Operation, float],
     ahead: Ahead,
+    spacing: int,
     first: int,
 ) -> list[Slot]:
-    """Accesses to memory and LDS under a product, those of each stage at even distances, but not before what they take
-    of the step's products is there."""
+    """Accesses to memory and LDS under a product, but not before what they take of the step's products is there. Those
+    of each stage lie at even distances; what asks memory for data, `spacing` matrix instructions apart where that is
+    less."""
     slots: list[Slot] = []
     for name in section.stages:
         ops = [op for op in fragments_of(stages, name) if op.name != MATRIX and op not in reads]
         room = _room(ops, section, reads, ahead)
+        if spacing and ops and ops[0].name in ASKS:
+            room = min(room, float(spacing * len(ops)))
         for order, op in enumerate(ops):
             place = section.start + (order + 0.5) * room / len(ops)
             slots.append(Slot(max(place, min(ready[op], section.end)), first + len(slots), op))

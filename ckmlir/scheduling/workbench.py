@@ -145,9 +145,8 @@ class Workbench:
                     entries.append(Place(*names[one.op], one.ahead))
             entries += _entries(step.after)
         fences = "none" if schedule.fences in ("none", "products") else "memory"
-        return replace(
-            schedule, step=step_of(entries), ahead=(), order="source", reads=1, lead=LEAD, fences=fences, mix=()
-        )
+        listed = replace(schedule, step=step_of(entries), ahead=(), order="source", reads=1, lead=LEAD, spacing=0)
+        return replace(listed, fences=fences, mix=())
 
     def compile(self, schedule: Schedule, *, code: bool = True) -> Scheduled:
         """Apply a schedule, check the result, and (`code`) compile it.

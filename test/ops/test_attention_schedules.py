@@ -54,7 +54,7 @@ def test_copies_of_v_are_refused(chip: str, dtype: str, why: str) -> None:
 
 @pytest.mark.parametrize(("chip", "keys", "why"), [
     ("gfx942", {"schedule": "qr_woven", "dtype": "fp8"}, "it makes weights 2 at a time, which fill no register in fp8"),
-    ("gfx950", {"schedule": "qr_woven_async", "d": 256}, "needs 262144 bytes of LDS"),
+    ("gfx950", {"schedule": "qr_woven_async_far", "d": 256}, "needs 262144 bytes of LDS"),
     ("gfx90a", {"schedule": "qr_woven_async"}, "gfx90a has no reads of LDS that transpose"),
     ("gfx942", {"schedule": "qr_woven", "d": 256, "dropout": 0.2}, "bytes of LDS"),
 ])  # fmt: skip

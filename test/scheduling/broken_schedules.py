@@ -37,7 +37,7 @@ WATCHING = parse_checks("all")
 CHIPS = ("gfx90a", "gfx942", "gfx950")
 OTHER_NAMES = ("single_buffer", "prefetch")
 """Schedules of which another name is in the list."""
-COPY_BOTH = ("qr_async_trload", "qr_async_trload_ping_pong", "qr_woven_async")
+COPY_BOTH = ("qr_async_trload", "qr_async_trload_ping_pong", "qr_woven_async", "qr_woven_async_far")
 """Schedules for chips whose reads of LDS transpose."""
 STEPS = range(1, 8)
 """Numbers of steps that go through prologue, steady loop and every remainder."""

@@ -8,22 +8,29 @@ from ckmlir.ops.attention.paged_spec import gathers, page_size
 from ckmlir.ops.operator import ceil_div
 from ckmlir.targets import Target
 
-DEFAULT, OUT_OF_PHASE, WOVEN, WOVEN_COPIES = "qr", "qr_async_ping_pong", "qr_woven", "qr_woven_async"
+DEFAULT, OUT_OF_PHASE, WOVEN = "qr", "qr_async_ping_pong", "qr_woven"
+WOVEN_COPIES, WOVEN_FAR = "qr_woven_async", "qr_woven_async_far"
 WOVEN_BYTES, WOVEN_DEEP = "qr_woven_bytes", "qr_woven_deep"
 LATE = "qr_late"
 """The schedule that fits everywhere, the one whose groups of waves take turns, and those that weave the softmax between
-the matrix instructions, of which the last copies K and V to LDS without registers. The two for 8-bit types make four
-weights at a time; the second is for matrix instructions of DEEP channels, whose operands are 32 bytes. LATE loads what
-a step takes when the one before has taken its own, so that registers hold it once."""
-WOVEN_TILES = (64, 128)
-"""Channels with which weaving was compared."""
+the matrix instructions. Two of these copy K and V to LDS without registers; WOVEN_FAR begins earlier, for steps of 64
+channels, which end before a copy of the step before is there. The two for 8-bit types make four weights at a time; the
+second is for matrix instructions of DEEP channels, whose operands are 32 bytes. LATE loads what a step takes when the
+one before has taken its own, so that registers hold it once."""
+COPYING = (WOVEN_COPIES, WOVEN_FAR)
+WOVEN_TILES = {WOVEN_COPIES: (128, 256), WOVEN_FAR: (64,), WOVEN: (64, 128)}
+"""Channels with which weaving was compared and pays."""
+WIDE = 128
+"""Channels that leave few registers where K and V go through some."""
 WOVEN_WITH = ("alibi", "bias", "sink", "softcap")
 """Parts beside which it was."""
-WOVEN_KEYS, WOVEN_WINDOW = 128, {WOVEN: 1024, WOVEN_COPIES: 512}
-"""Keys from which on it is the faster one, its long prologue included; and the width of a window from which on, of
-which a workgroup's queries attend to a part each."""
+WOVEN_KEYS, WIDE_KEYS = 128, 1024
+"""Keys from which on it is the faster one, its long prologue included; with more channels than WIDE, of which
+a wave takes 16 queries, from WIDE_KEYS on."""
+WOVEN_WINDOW = {WOVEN: 1024, **dict.fromkeys(COPYING, 512)}
+"""The width of a window from which on it is, of which a workgroup's queries attend to a part each."""
 WINDOW_OF_CHANNELS = 4
-"""Such a width for each channel, where copies to LDS weave and waves branch around all of the mask."""
+"""Such a width for each channel, of at most WIDE, where copies to LDS weave and waves branch around all of the mask."""
 WOVEN_BYTES_KEYS, DEEP = 512, 64
 """Keys from which on weaving pays for 8-bit types."""
 SLACK = 8.0
@@ -32,7 +39,7 @@ TURNS_TILE, TURNS_RATE = 128, 2048
 """Channels, and operations in a cycle of a compute unit's matrix cores, with which taking turns pays."""
 TOGETHER = "none"
 """The edge of a kernel whose one loop takes the blocks of keys that the mask cuts with the others."""
-EDGES = {WOVEN: "qr", WOVEN_COPIES: "qr_async_trload"}
+EDGES = {WOVEN: "qr", **dict.fromkeys(COPYING, "qr_async_trload")}
 """By schedule, that of blocks which a mask cuts, where they have a loop of their own."""
 
 WOVEN_PARTS = {"bias": 40, "dropout": 40, "alibi": 40, "softcap": 24}
@@ -87,16 +94,16 @@ def woven(tile: int, reach: int, mask: str, *, whole: bool, plain: int, target: 
         plain: workgroups of half as many queries.
     """
     several = whole and ceil_div(plain, 2) > target.compute_units
-    fitting = tile < WOVEN_TILES[-1] or mask == "none" or (mask == "causal" and several)
-    able = [*[WOVEN_COPIES] * target.has("lds_transpose_read"), *[WOVEN] * fitting]
-    return [name for name in able if tile in WOVEN_TILES and reach >= _least_reach(name, tile, mask)]
+    fitting = tile < WIDE or mask == "none" or (mask == "causal" and several)
+    able = [*COPYING * target.has("lds_transpose_read"), *[WOVEN] * fitting]
+    return [name for name in able if tile in WOVEN_TILES[name] and reach >= _least_reach(name, tile, mask)]
 
 
 def _least_reach(name: str, tile: int, mask: str) -> int:
     """Keys that a query has to attend to at most for the schedule to pay."""
     if mask in ("none", "causal"):
-        return WOVEN_KEYS
-    return WINDOW_OF_CHANNELS * tile if (name, mask) == (WOVEN_COPIES, "window") else WOVEN_WINDOW[name]
+        return WOVEN_KEYS if tile <= WIDE else WIDE_KEYS
+    return WINDOW_OF_CHANNELS * min(tile, WIDE) if name in COPYING and mask == "window" else WOVEN_WINDOW[name]
 
 
 def woven_bytes(tile: int, reach: int, mask: str, depth: int) -> list[str]:
@@ -108,7 +115,7 @@ def woven_bytes(tile: int, reach: int, mask: str, depth: int) -> list[str]:
         depth: channels that a matrix instruction takes.
     """
     name = WOVEN_DEEP if depth >= DEEP else WOVEN_BYTES
-    return [name] if tile == WOVEN_TILES[-1] and mask == "none" and reach >= WOVEN_BYTES_KEYS else []
+    return [name] if tile == WIDE and mask == "none" and reach >= WOVEN_BYTES_KEYS else []
 
 
 def slack(schedule: str, tile: int) -> float:
@@ -122,7 +129,7 @@ def slack(schedule: str, tile: int) -> float:
     Args:
         tile: the larger of the channels of the tiles.
     """
-    pays = schedule == WOVEN_COPIES or (schedule == WOVEN and tile < WOVEN_TILES[-1])
+    pays = schedule in COPYING or (schedule == WOVEN and tile < WIDE)
     return SLACK if pays else 0.0
 
 
@@ -141,7 +148,7 @@ def edge(schedule: str, tile: int, mask: str) -> str:
     """The schedule of a loop of its own for blocks of keys that are cut, where that pays: under a window with sink
     tokens, since masks that cut off one side are branched around (`FmhaFwdSpec.branches`), or where arithmetic is not
     woven, they hide; and as far as there are registers for another loop."""
-    fits = mask == "sinks" and (schedule == WOVEN_COPIES or tile < WOVEN_TILES[-1])
+    fits = mask == "sinks" and (schedule in COPYING or tile < WIDE)
     return EDGES[schedule] if schedule in EDGES and fits else TOGETHER
 
 
