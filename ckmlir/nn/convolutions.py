@@ -133,7 +133,7 @@ def geometry(
     rank = len(image)
     strides, dilations = each("stride", how[0], rank, 1), each("dilation", how[2], rank, 1)
     spans = tuple((places - 1) * step for places, step in zip(window, dilations, strict=True))
-    left, right = _pads(how[1], spans, strides)
+    left, right = pads(how[1], spans, strides)
     positions = tuple(
         max((length + before + behind - span - 1) // step + 1, 0)
         for length, before, behind, span, step in zip(image, left, right, spans, strides, strict=True)
@@ -177,10 +177,13 @@ def each(what: str, numbers: Numbers, rank: int, least: int) -> tuple[int, ...]:
     return found
 
 
-def _pads(
+def pads(
     padding: Numbers | str, spans: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Zeros before and behind images; windows reach over `spans` more places than their first."""
+    """Zeros before and behind images; windows reach over `spans` more places than their first.
+
+    Raises DeviceError for other texts than same and valid, for same with strides, and for wrong numbers.
+    """
     if padding == "valid":
         padding = 0
     if padding == "same":

@@ -14,7 +14,7 @@ from inspect import BoundArguments
 from typing import Any
 
 from ckmlir import nn
-from ckmlir.nn.convolutions import each
+from ckmlir.nn.convolutions import each, pads
 from ckmlir.nn.einsum import read_equation
 from ckmlir.nn.gradients import NoGradient
 from ckmlir.nn.plain import numbers, shown
@@ -201,6 +201,8 @@ def recorded(name: str, call: BoundArguments) -> Any:
     taken, given = _arguments(name), dict(call.arguments)
     wants_logarithms = given.pop("return_lse", False)
     defaults = call.signature.parameters
+    if isinstance(given.get("padding"), str) and "str" in defaults["padding"].annotation:
+        given["padding"] = _padding_numbers(**given)
     for what, value in list(given.items()):
         if value is defaults[what].default:
             del given[what]
@@ -216,6 +218,18 @@ def recorded(name: str, call: BoundArguments) -> Any:
             raise DeviceError(f"{name}: tensors require gradients, and {what} is {found}; expected a tensor")
     found = getattr(torch.ops.ckmlir, name)(**given)
     return found[0] if name in WITH_LOGARITHMS and not wants_logarithms else found
+
+
+def _padding_numbers(
+    weight: Any, padding: str, stride: Any = 1, dilation: Any = 1, **others: Any
+) -> tuple[int, ...] | str:
+    """Zeros at both ends, as schemas have them; the text where ends have different ones."""
+    if not (window := (*getattr(weight, "shape", ()),)[2:]):
+        return padding
+    strides, dilations = each("stride", stride, len(window), 1), each("dilation", dilation, len(window), 1)
+    spans = tuple((places - 1) * step for places, step in zip(window, dilations, strict=True))
+    left, right = pads(padding, spans, strides)
+    return left if left == right else padding
 
 
 def _run(name: str, parameters: Sequence[str]) -> Callable[..., Any]:

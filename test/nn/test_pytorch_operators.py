@@ -274,6 +274,7 @@ X = normal(5, 16, grad=True)
 W = normal(24, 16)
 Q = normal(1, 20, 2, 32, grad=True)
 IMAGE, TAPS = normal(1, 8, 9, grad=True), normal(4, 8, 3)
+EVEN = normal(4, 8, 2)
 
 
 @pytest.mark.one_in(2)
@@ -289,7 +290,8 @@ IMAGE, TAPS = normal(1, 8, 9, grad=True), normal(4, 8, 3)
         (lambda: nn.linear(X, W, out=torch.empty(5, 24)), "linear: tensors require gradients, which it does not have"),
         (lambda: nn.matmul(X, W.T, dtype="f32"), "matmul: tensors require gradients, which it does not have with"),
         (lambda: nn.attention(Q, Q, Q, alibi_slopes=torch.ones(2, requires_grad=True)), "no gradient for alibi_slopes"),
-        (lambda: nn.conv1d(IMAGE, TAPS, padding="same"), "which it does not have with padding=same"),
+        (lambda: nn.conv1d(IMAGE, EVEN, padding="same"), "which it does not have with padding=same"),
+        (lambda: nn.conv_transpose1d(IMAGE, TAPS, padding="same"), "which it does not have with padding=same"),
         (lambda: nn.conv1d(IMAGE, TAPS, channels_last=True), "which it does not have with channels_last=True"),
         (lambda: nn.softmax(X), "x: a tensor that requires gradients, which this function does not have"),
         (lambda: nn.softmax(X, 0), "x: a tensor that requires gradients"),
@@ -302,6 +304,17 @@ def test_what_has_no_gradient_says_so(call: Any, words: str) -> None:
     with pytest.raises(NoGradient) as caught:
         call()
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_gradients_of_convolutions_padded_by_name(padding: str) -> None:
+    """Where both ends of images get as many zeros."""
+    given = [normal(2, 8, 9, grad=True), normal(4, 8, 3, grad=True)]
+    exact = [one.detach().double().requires_grad_() for one in given]
+    nn.conv1d(*given, padding=padding, dilation=2).square().sum().backward()
+    torch.nn.functional.conv1d(*exact, padding=padding, dilation=2).square().sum().backward()
+    for own, one in zip(given, exact, strict=True):
+        assert torch.allclose(own.grad.double(), one.grad, rtol=1e-2, atol=1e-2 * float(one.grad.abs().max()))
 
 
 def test_without_gradients_functions_take_all_tensors() -> None:
