@@ -267,7 +267,9 @@ def starts_of(what: str, given: Any, total: int) -> list[int]:
     numbers = numbers_of(what, given)
     if not numbers or numbers[0] != 0 or any(one > two for one, two in pairwise(numbers)):
         raise DeviceError(f"{what}: expected numbers from 0 that do not fall")
-    if len(numbers) < 2 or numbers[-1] != total:
+    if len(numbers) < 2:
+        raise DeviceError(f"{what}: it has no sequence; expected where each begins and where the last one ends")
+    if numbers[-1] != total:
         raise DeviceError(f"{what}: it ends with {numbers[-1]}; expected the {total} rows")
     return numbers
 

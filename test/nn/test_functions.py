@@ -367,6 +367,7 @@ Q = np.zeros((1, 4, 2, 32), np.float16)
         (lambda: nn.attention(Q, Q[..., :16], Q), "expected as many channels"),
         (lambda: nn.attention(Q, Q, Q[:, :3]), "expected as many batches, keys and heads in k and v"),
         (lambda: nn.attention_varlen(Q[0], Q[0], Q[0], [0, 3]), "cu_seqlens_q: it ends with 3; expected the 4 rows"),
+        (lambda: nn.attention_varlen(Q[0], Q[0], Q[0], [0]), "cu_seqlens_q: it has no sequence; expected where each"),
         (lambda: nn.attention_varlen(Q[0], Q[0], Q[0], [1, 4]), "cu_seqlens_q: expected numbers from 0"),
         (lambda: nn.attention_varlen(Q[0], Q[0], Q[0], [0, 4], [0, 2, 4]), "cu_seqlens_k: 3 numbers that end with 4"),
         (lambda: nn.elementwise("a + b", X, W), "shapes (4, 8), (6, 8) do not broadcast"),
