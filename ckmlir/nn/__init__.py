@@ -5,11 +5,14 @@ nn.use("gfx942")
 y = nn.linear(x, weight, bias, activation="gelu")
 """
 
+from types import FunctionType
+
 from ckmlir.nn.array import Array
 from ckmlir.nn.attention import attention, attention_varlen
 from ckmlir.nn.attention_gradients import attention_backward, attention_varlen_backward
 from ckmlir.nn.cached_attention import attention_page_lists, attention_paged, attention_with_kvcache
 from ckmlir.nn.combined_products import combined_matmul
+from ckmlir.nn.compiling import untraced
 from ckmlir.nn.convolution_gradients import (
     conv1d_input,
     conv1d_weight,
@@ -133,3 +136,7 @@ __all__ = [
     "transpose",
     "use",
 ]
+
+for _name in __all__:  # as users find them; functions call each other directly
+    if isinstance(globals()[_name], FunctionType):
+        globals()[_name] = untraced(globals()[_name], __name__)

@@ -57,8 +57,11 @@ def test_linear_of_any_number_of_rows(session: nn.Session, rows: tuple[int, ...]
 @with_tensors
 @pytest.mark.parametrize(
     ("a", "b"),
-    [((7, 16), (16, 9)), ((3, 1, 7, 16), (2, 16, 9)), ((4, 7, 16), (16, 9)), ((16, 8), (3, 8, 5)), ((1, 1), (1, 1))],
-)
+    [
+        ((7, 16), (16, 9)), ((3, 1, 7, 16), (2, 16, 9)), ((4, 7, 16), (16, 9)), ((16, 8), (3, 8, 5)), ((1, 1), (1, 1)),
+        ((0, 7, 16), (0, 16, 9)), ((2, 1, 7, 16), (0, 16, 9)),
+    ],
+)  # fmt: skip
 def test_matmul_broadcasts(session: nn.Session, put: Put, a: tuple[int, ...], b: tuple[int, ...]) -> None:
     left, right = normal(*a, dtype="f32"), normal(*b, dtype="f32")
     found = nn.matmul(put(left), put(right))

@@ -107,6 +107,25 @@ def test_compiling_keeps_operators_in_one_graph() -> None:
     assert len(graphs) == 1 and {f"ckmlir.{name}" for name in ("softmax", "linear", "rms_norm")} <= graphs[0]
 
 
+def test_functions_are_called_between_compiled_graphs() -> None:
+    """Functions look at addresses and bytes, which the tracer has none of: it stops in front of them."""
+    graphs: list[Any] = []
+
+    def keep(graph: Any, example: Any) -> Any:
+        graphs.append(graph)
+        return graph
+
+    def block(x: Any, weight: Any) -> Any:
+        return nn.reduce(nn.elementwise("a + a", nn.linear(x * 2, weight))) + 1
+
+    x, weight = normal(5, 16, grad=True), normal(24, 16)
+    with torch.no_grad():
+        assert torch.equal(torch.compile(block, backend=keep)(x, weight), block(x, weight))
+    assert len(graphs) == 2  # before the functions and behind them
+    torch.compile(lambda x: nn.linear(x * 2, weight) * 3, backend="eager")(x).float().sum().backward()
+    assert torch.allclose(x.grad.float(), 6 * weight.float().sum(0), rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("layout", ["bshd", "bhsd"])
 def test_gradients_of_attention(layout: str) -> None:

@@ -134,7 +134,7 @@ def test_batches(chip: str, number: int) -> None:
 
 @pytest.mark.parametrize("keys", [
     {"batch": 0}, {"batch": "3x0"}, {"batch": 2, "m": 0}, {"batch": 2, "n": 0}, {"batch": 2, "k": 0},
-    {"batch": 0, "m": 512, "n": 512, "k": 512},
+    {"batch": 0, "m": 512, "n": 512, "k": 512}, {"batch": "3x0", "a_batch": "1x0", "b_batch": 0},
 ])  # fmt: skip
 def test_empty_batches(keys: dict[str, Any]) -> None:
     """Nothing to compute, and sums of nothing."""

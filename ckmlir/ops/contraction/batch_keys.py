@@ -42,4 +42,4 @@ def _keys_of(name: str) -> tuple[Key, ...]:
     if name == "c":
         return (strides,)
     help = f"array {name}'s own batch dimensions; by default batch"
-    return (Broadcast(f"{name}_batch", None, help, dims, 1, of="batch", otherwise="batch"), strides)
+    return (Broadcast(f"{name}_batch", None, help, dims, of="batch", otherwise="batch"), strides)
