@@ -3,14 +3,18 @@ arrays of one of them, sometimes with another beside."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec
+from ckmlir.ops.operator import ArraySpec, Operator
+from ckmlir.ops.request import RequestError
 from ckmlir.ops.shared_places import from_shared_places
+from ckmlir.targets import Target
 
 KINDS = ("ordinary", "special", "huge", "tiny")
 """What `special_values` makes: what was given; single elements, rows and slices that are special; all multiplied by
@@ -23,6 +27,22 @@ ROWS, SINGLE = 8, 24
 SLICES, WHOLE, BESIDE = (0, 1, 1, 2, 3), 0.6, 0.25
 """How many slices of an array are special; how often one takes all of a dimension, and has one element of another
 value."""
+
+
+def special_inputs(
+    kind: str, operator: Operator[Any, Any], problem: Any, target: Target, seed: int
+) -> dict[str, Array]:
+    """An operator's inputs with other values of a kind. Arrays of which it takes no such values, such as scales of a
+    stated range, stay as they are.
+    """
+    specs = {array.name: array for array in operator.arrays(problem)}
+    ordinary = operator.inputs(problem, target, seed)
+    found = dict(ordinary)
+    for name, array in special_values(kind, specs, ordinary, seed).items():
+        with contextlib.suppress(RequestError):
+            operator.check_inputs(problem, {**ordinary, name: array})
+            found[name] = array
+    return found
 
 
 def special_values(

@@ -17,7 +17,7 @@ from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
 from ckmlir.ops.comparison import Comparison
 from ckmlir.ops.plan import described
-from ckmlir.ops.special_values import KINDS, special_values
+from ckmlir.ops.special_values import KINDS, special_inputs
 from ckmlir.runtime import Device, FindingsFault, RunResult, check_outputs, open_device, run_operator
 from ckmlir.runtime.selection import DEVICES
 from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
@@ -94,7 +94,7 @@ def _run(options: argparse.Namespace, request: Request, taken: Taken) -> int:
 
     arrays = {name: read_array(path, specs[name], target) for name, path in given.items()}
     with progress("making arrays"):
-        made = special_values(options.values, specs, operator.inputs(problem, target, options.seed), options.seed)
+        made = special_inputs(options.values, operator, problem, target, options.seed)
     arrays = {**made, **arrays}
     with progress(f"compiling and running {taken.spec.name} on the {device.properties.name}"):
         try:

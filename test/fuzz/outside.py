@@ -17,7 +17,7 @@ from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import numpy_dtype
-from ckmlir.ops.special_values import special_values
+from ckmlir.ops.special_values import special_inputs
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.run import check_outputs
 from ckmlir.runtime.simulator_device import SimulatorDevice
@@ -58,7 +58,7 @@ def call_on_host(trial: Trial, form: Mapping[str, str]) -> Outcome:
     operator, target = find_operator(trial.operator), get_target(trial.arch)
     problem = operator.problem(**trial.keys)
     specs = {array.name: array for array in operator.arrays(problem)}
-    arrays = special_values(trial.values, specs, operator.inputs(problem, target, trial.seed), trial.seed)
+    arrays = special_inputs(trial.values, operator, problem, target, trial.seed)
     written = [spec for spec in specs.values() if spec.role == "out"]
     outputs = {spec.name: np.zeros(spec.shape, numpy_dtype(spec.dtype, target)) for spec in written}
     masked = form["in"] == MASKED

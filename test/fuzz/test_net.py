@@ -14,7 +14,7 @@ from trial import FAILED, REFUSED, RIGHT, Outcome, TakesTooLong, Trial, attempt,
 from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import RequestError
-from ckmlir.ops.special_values import KINDS, special_values
+from ckmlir.ops.special_values import KINDS, special_inputs, special_values
 from ckmlir.runtime import KernelFault, open_device
 from ckmlir.runtime.places import GUARD_BYTES, Place
 from ckmlir.targets import get_target
@@ -114,6 +114,18 @@ def test_outputs_may_change_inside() -> None:
     device.write(place.memory, np.ones(40, np.uint8))
     assert place.contents().all()
     place.free()
+
+
+@pytest.mark.parametrize("kind", ["special", "huge"])
+def test_special_values_are_not_where_an_operator_takes_none(kind: str) -> None:
+    """Scales of attention have a range, which they keep; all other arrays have the values that were asked for."""
+    operator, target = find_operator("sage_attention"), get_target("gfx942")
+    problem = operator.problem()
+    given = operator.inputs(problem, target, 3)
+    made = special_inputs(kind, operator, problem, target, 3)
+    operator.check_inputs(problem, made)
+    np.testing.assert_array_equal(made["q_scales"], given["q_scales"])
+    assert not np.array_equal(made["v"].astype(np.float32), given["v"].astype(np.float32), equal_nan=True)
 
 
 def test_special_values_are_in_every_kind_of_float() -> None:

@@ -18,7 +18,7 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.ops.plan import KernelStep, Plan, make_plan
 from ckmlir.ops.request import RequestError
-from ckmlir.ops.special_values import special_values
+from ckmlir.ops.special_values import special_inputs
 from ckmlir.runtime import run_operator
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.run import check_outputs
@@ -39,7 +39,7 @@ class Trial:
 
     Attributes:
         keys: texts, as the command line takes them.
-        values: see `special_values`.
+        values: see `special_inputs`.
         guarded: arrays lie between guard bytes.
         checks: of the simulator, "" or "all".
     """
@@ -103,7 +103,7 @@ def _attempt(trial: Trial) -> Outcome:
     too_large = sum(array.nbytes for array in specs.values()) > MOST_BYTES or work_items > MOST_WORK_ITEMS
     if too_large or (operator.flops(problem) or 0) > MOST_FLOPS:
         return _prepared(operator, problem, plan, trial)
-    arrays = special_values(trial.values, specs, operator.inputs(problem, target, trial.seed), trial.seed)
+    arrays = special_inputs(trial.values, operator, problem, target, trial.seed)
     device = SimulatorDevice(target, seed=trial.seed, checks=parse_checks(trial.checks) if trial.checks else ())
     result = run_operator(operator, problem, arrays, target, device, guarded=trial.guarded)
     return _compared(operator, problem, arrays, result.outputs, target)
