@@ -109,7 +109,7 @@ class Computed(Run):
         """A window, which a loop may move on; zeros outside."""
         array, found = self.arrays[step.data["array"]], np.zeros(step.lies.lengths, np.int32)
         first = step.data["first"] + self.turn * step.data["moved"]
-        part = array[(slice(first, None), *[slice(None)] * (array.ndim - 1))]
+        part = array[first:]
         shared = tuple(slice(0, min(lengths)) for lengths in zip(part.shape, found.shape, strict=True))
         found[shared] = part[shared]
         return found
@@ -142,7 +142,8 @@ class Computed(Run):
 
     def permute(self, step: Step, tile: Array) -> Array:
         """Dimensions in another order."""
-        return tile.transpose(step.data["order"])
+        found: Array = tile.transpose(step.data["order"])
+        return found
 
     def piece(self, step: Step, tile: Array) -> Array:
         """A part of an axis, twice over."""
@@ -164,7 +165,8 @@ class Computed(Run):
 
     def update(self, step: Step, tile: Array, added: Array, indices: Array) -> Array:
         """Sums at places of an axis by number."""
-        found, axis = tile.copy(), step.data["axis"]
+        found: Array = tile.copy()
+        axis = step.data["axis"]
         rows, more = np.moveaxis(found, axis, 0), np.moveaxis(added, axis, 0)
         for number, index in enumerate(indices):
             if 0 <= index < len(rows):
