@@ -157,3 +157,11 @@ def test_what_is_refused(operator: Any, keys: Keys, words: str) -> None:
     with pytest.raises(RequestError) as refused:
         operator.problem(**keys)
     assert words in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("splits", [1, 2])
+def test_denormals_of_v_count_as_zero(splits: int) -> None:
+    """On gfx90a, whose matrix instructions take them so: O of V that is nothing else is 0, and the bound knows."""
+    keys = {"sq": 3, "sk": 130, "d": 64, "splits": splits}
+    v = np.full((1, 2, 130, 64), 2.0**-20, np.float16)
+    outcome(SPLIT, "gfx90a", keys, {"v": v})

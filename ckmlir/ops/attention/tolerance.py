@@ -40,10 +40,10 @@ def fmha_tolerances(
     running maximum's rescaling of every block of 32 keys and the row sum add r = 2 (sk / 32 + 8) u, relative; so a
     weight has the relative error 2 E + r, and P, rounded to the dtype towards zero at worst, up to 2 unit roundoffs
     more, and the absolute error of underflow, which dividing by the row sum does not enlarge since that is at least
-    one; where matrix instructions take denormals for zero, that is the smallest normal number. With p the exact
-    weights:
+    one; where matrix instructions take denormals for zero, that is the smallest normal number, and v below it is lost.
+    With p the exact weights, and lost the largest that v below may be, 0 elsewhere:
 
-        O    (2 E + r + 2 u_dtype) sum p|v| + sk underflow max|v| + u_out |o|
+        O    (2 E + r + 2 u_dtype) sum p|v| + sk underflow max|v| + lost + u_out |o|
         LSE  E + r + 4 u |lse|
 
     Where E is large O is some mean of V, wrong by 2 max|v|; where it is so large that exponentials may overflow,
@@ -61,8 +61,9 @@ def fmha_tolerances(
     error, free, free_o = _score_errors(problem, arrays, least=least)
     sums = 2 * (problem.sk / 32 + 8) * u + sum(part.weight_error(problem) for part in scale_parts(problem))
     largest = problem.v_scale * _largest_value(problem, arrays)
-    for part in weight_parts(problem):
-        largest *= part.largest_factor
+    factors = math.prod(part.largest_factor for part in weight_parts(problem))
+    largest *= factors
+    lost = min(largest, dtype.least_normal * factors) if flushes else 0.0
     free_o |= largest >= OVERFLOW
     smallest = dtype.least_normal if flushes else dtype.underflow
     if dtype.name == "fp8":  # its matrix instructions take denormals, and weights are multiplied before
@@ -71,7 +72,7 @@ def fmha_tolerances(
     rows = _by_batch(problem, error)[..., None]
     output = (2 * rows + sums + rounding) * np.nan_to_num(problem.by_head(magnitude))
     output = np.where(rows > FIRST_ORDER, np.maximum(output, 2 * largest), output)
-    output = output + problem.sk * largest * smallest + (out.underflow if out.bytes > 1 else 0.0)
+    output = output + problem.sk * largest * smallest + lost + (out.underflow if out.bytes > 1 else 0.0)
     single = f"scores and sums in f32 over {problem.d} channels and {problem.sk} keys"
     rounded = f"P rounded to {dtype.name} and O to {problem.out}, {single}"
     free |= error > MOST_ERROR
