@@ -194,6 +194,14 @@ def not_a_choice(spec: Spec, **choices: Collection[object]) -> Iterator[Reason]:
             yield Reason(field, value, "there is no such choice", f"expected {'|'.join(map(str, allowed))}")
 
 
+def not_positive(spec: Spec, *fields: str) -> Iterator[Reason]:
+    """A reason for every field that holds a number below 1."""
+    for field in fields:
+        value = getattr(spec, field)
+        if min(value if isinstance(value, tuple) else (value,)) < 1:
+            yield Reason(field, value, "nothing is made of no elements", "expected 1 or more")
+
+
 def not_powers_of_two(spec: Spec, *fields: str) -> Iterator[Reason]:
     """A reason for every field that holds something else than powers of two, which tiles are made of."""
     for field in fields:

@@ -69,7 +69,7 @@ def test_what_is_dropped_is_counted_with_its_reason() -> None:
     assert sum(found.dropped.values()) == 8
     text = str(found)
     assert text.startswith("4 kernels of 12 combinations\n")
-    assert "dropped: block=96x128x64: 96 is not a power of two" in text
+    assert "dropped: block=96x128x64: 2 waves of 32 along m do not divide 96" in text
     assert "bytes of LDS; gfx942 has 65536" in text
 
 

@@ -31,11 +31,16 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
 
 @pytest.mark.parametrize(("chip", "keys", "schedule", "block", "waves"), [
     ("gfx90a", LARGE, "compv4", (128, 128, 64), (2, 2)),
-    # Groups of waves take turns at large blocks where these fill the compute units as well as small ones do.
-    ("gfx942", LARGE, "ping_pong", (256, 256, 64), (2, 4)),
-    ("gfx942", {**LARGE, "dtype": "fp8"}, "ping_pong", (256, 256, 128), (2, 4)),
+    # Groups of waves take turns at large blocks where these fill the compute units as well as small ones do, at those
+    # that leave the fewest idle.
+    ("gfx942", LARGE, "ping_pong", (224, 256, 64), (2, 4)),
+    ("gfx942", {**LARGE, "dtype": "fp8"}, "ping_pong", (224, 256, 128), (2, 4)),
+    ("gfx942", {"m": 6144, "n": 6144, "k": 4096}, "ping_pong", (256, 256, 64), (2, 4)),
+    ("gfx942", {"m": 3072, "n": 8192, "k": 1024}, "ping_pong", (192, 256, 64), (2, 4)),
+    ("gfx942", {"m": 8192, "n": 3718, "k": 2112}, "ping_pong", (256, 224, 64), (4, 2)),
+    ("gfx942", {"m": 4001, "n": 4003, "k": 4096}, "ping_pong", (224, 256, 64), (2, 4)),
     ("gfx90a", {"m": 2048, "n": 3328, "k": 4096}, "ping_pong", (256, 256, 64), (2, 4)),
-    ("gfx942", {"m": 8192, "n": 8192, "k": 8192}, "compv4", (128, 128, 64), (2, 2)),
+    ("gfx942", {"m": 8192, "n": 8192, "k": 8192}, "ping_pong", (224, 256, 64), (2, 4)),
     ("gfx942", {"m": 3072, "n": 3072, "k": 3072}, "compv4", (128, 128, 64), (2, 2)),
     ("gfx942", {**LARGE, "k": 4088}, "compv4", (128, 128, 64), (2, 2)),
     ("gfx942", {**LARGE, "layout": "RRR"}, "compv4", (128, 128, 64), (2, 2)),
@@ -110,6 +115,9 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     # The named block stays: one buffer where two do not fit.
     ("gfx942", {"block": (256, 256, 64), "wave": (2, 4)}, "compv3", (256, 256, 64), (2, 4)),
     ("gfx942", {"block": (256, 256, 32), "wave": (2, 4)}, "compv4", (256, 256, 32), (2, 4)),
+    # Other waves than the preferred ones where these do not divide it.
+    ("gfx942", {"block": (16, 192, 64)}, "compv3", (16, 192, 64), (1, 4)),
+    ("gfx942", {"block": (112, 16, 64)}, "compv3", (112, 16, 64), (1, 1)),
     ("gfx950", {"block": (256, 256, 64), "wave": (2, 4)}, "compv4", (256, 256, 64), (2, 4)),
     # 256 accumulators a work-item, and narrow loads: no room for two steps.
     ("gfx950", {"block": (256, 256, 64)}, "compv3", (256, 256, 64), (2, 2)),
@@ -223,6 +231,37 @@ def test_large_blocks_of_four_waves_are_right_and_clean(dtype: str, k: int) -> N
     assert findings(compiled("gemm", tuple(keys.items()), "gfx950"), checks=everything) == ()
 
 
+@pytest.mark.parametrize(("chip", "block", "wave", "layout", "dtype", "schedule", "epilogue"), [
+    pytest.param("gfx942", (224, 256, 64), (2, 4), "RCR", "f16", "ping_pong", "direct"),
+    pytest.param("gfx950", (96, 160, 96), (2, 2), "CRR", "bf16", "compv3", "cshuffle"),
+    pytest.param("gfx90a", (48, 80, 48), (1, 1), "RRR", "f16", "mem3", "cshuffle"),
+    pytest.param("gfx942", (256, 224, 128), (4, 2), "RCR", "fp8", "ping_pong", "cshuffle", marks=pytest.mark.full),
+    pytest.param("gfx950", (192, 192, 64), (2, 2), "RCR", "bf16", "async_late", "direct", marks=pytest.mark.full),
+    pytest.param("gfx90a", (144, 112, 32), (1, 1), "CCR", "i8", "compv4", "direct", marks=pytest.mark.full),
+])  # fmt: skip
+def test_blocks_that_are_no_powers_of_two_are_right_and_clean(
+    chip: str, block: tuple[int, int, int], wave: tuple[int, int], layout: str, dtype: str, schedule: str, epilogue: str
+) -> None:
+    """Rows, columns and steps of three, five and seven tiles, with ends of C and of K within a block."""
+    keys = {"m": 300, "n": 264, "k": 208, "layout": layout, "dtype": dtype, "block": block, "wave": wave,
+            "schedule": schedule, "epilogue": epilogue}  # fmt: skip
+    agree("gemm", chip, **keys)
+    everything = [checker.name for checker in CHECKERS.values() if not checker.on_request]
+    assert findings(compiled("gemm", tuple(keys.items()), chip), checks=everything) == ()
+
+
+@pytest.mark.parametrize(("block", "wave", "slices"), [
+    ((224, 256, 64), (2, 4), (7, 1)), ((96, 96, 64), (1, 1), (3, 3)), ((192, 128, 64), (2, 2), (3, 2)),
+])  # fmt: skip
+def test_slices_of_blocks_that_are_no_powers_of_two(
+    block: tuple[int, int, int], wave: tuple[int, int], slices: tuple[int, int]
+) -> None:
+    """As few as there is room for, of what divides rows and columns."""
+    op, keys = "gelu(acc + d0) * d1", {"d_kind": ("row", "full"), "schedule": "ping_pong" if 224 in block else "compv3"}
+    spec = default("gfx942", **LARGE, op=op, block=block, wave=wave, epilogue="cshuffle", **keys)
+    assert spec.slices == slices
+
+
 @pytest.mark.full
 def test_a_large_product_is_right() -> None:
     """One that is given large blocks, with a ragged end along each size."""
@@ -262,6 +301,26 @@ def test_odd_sizes_spill_nothing(chip: str, dtype: str, layout: str, number: int
     kernel = compile_kernel(GEMM, spec, target)
     found = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+
+
+def test_a_step_of_part_of_a_group_is_refused() -> None:
+    """Steps of 48 elements have one group of 32 scales, and a half."""
+    operator, target = find_operator("mx_gemm"), get_target("gfx942")
+    problem = operator.problem(block=(96, 64, 48), wave=(2, 4))
+    (reason, *_) = operator.validate(operator.spec(problem, target), target)
+    assert "steps of 48 along K are no whole groups" in str(reason)
+
+
+def test_three_tiles_of_columns_are_not_halved() -> None:
+    """Where each group's sums are scaled by halves of the block, and these would be one and a half tiles of a wave."""
+    agree("mx_gemm", "gfx942", m=64, n=96, k=64, dtype="fp4", block=(128, 192, 64), wave=(2, 2))
+
+
+def test_copies_of_waves_take_lds() -> None:
+    """Of 96 x 96 elements that are transposed on their way four waves hold each twice."""
+    keys = {"layout": "CRR", "block": (192, 96, 96), "wave": (2, 2), "schedule": "compv3"}
+    (reason,) = GEMM.validate(default("gfx942", **keys), get_target("gfx942"))
+    assert "needs 73728 bytes of LDS" in str(reason)
 
 
 def test_a_step_of_part_of_a_byte_is_refused() -> None:

@@ -108,7 +108,8 @@ def test_default_kernels(target) -> None:
     for spec in specs:
         assert GEMM.validate(spec, target) == []
         assert ContractionSpec.from_json(spec.to_json()) == spec
-        assert spec.mfma[0] == (16 if spec.dtype == "f64" or spec.block[0] < 64 else 32)
+        small = spec.dtype == "f64" or spec.block[0] < 64 or 224 in spec.block
+        assert spec.mfma[0] == (16 if small else 32)
         assert spec.out in OUTPUTS[spec.dtype]
 
 
@@ -151,7 +152,9 @@ def test_what_a_specification_promises(
         ({"dtype": "i8"}, "out", "i32"),
         ({"layout": "RRC"}, "layout", "RCR"),
         ({"schedule": "compv9"}, "schedule", "compv4"),
-        ({"block": (128, 96, 64)}, "block", "power of two"),
+        ({"block": (128, 96, 64)}, "block", "multiple of 64 along n"),
+        ({"block": (128, 96, 64), "waves": (4, 1)}, None, ""),
+        ({"block": (0, 128, 64)}, "block", "1 or more"),
         ({"block": (32, 128, 64)}, "block", "multiple of 64 along m"),
         ({"block": (128, 32, 64)}, "block", "multiple of 64 along n"),
         ({"block": (128, 128, 4)}, "block", "multiple of 8 along k"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ckmlir.dialect.divisors import power_of_two
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type, computing_type
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import tile_depth
@@ -17,6 +18,11 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 REGISTERS_PER_LOAD = 2
 """Beside its data, a global load takes an offset and, if narrow, a register for what is not packed yet."""
+REGISTERS_IN_TURNS = 1
+"""The same of a load that is not narrow where groups of waves take turns, so that a step's loads come together: their
+offsets are one, and what they have in common with those of the step before."""
+DWORD = 4
+"""Bytes of a load that is not narrow."""
 SCALE_BYTES = 4
 """Of a scale in LDS, where it is f32."""
 TRANSPOSED = 2
@@ -56,7 +62,7 @@ def block_resources(spec: ContractionSpec) -> Resources:
         own = rows // spec.waves[place] * size / WAVE_SIZE / 4  # registers of a wave's part, one deep along k
         share = int(rows * k * size) // threads  # bytes of a work-item on the way to LDS
         if path != "straight":
-            loop += int(schedule.buffers_of(tensor) * rows * k * size)
+            loop += int(schedule.buffers_of(tensor) * rows * k * size) * _copies(spec, place, rows * k)
             turned = TRANSPOSED * (schedule.groups > 1 and _is_transposed(spec, place))
             operands += own * depth * (1 + schedule.ahead_of("from_lds") + turned)
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
@@ -65,12 +71,13 @@ def block_resources(spec: ContractionSpec) -> Resources:
                 elements = share // spec.in_lds[place].bytes
                 packed, few = elements * width // 4, elements * width // min(16, align * width)
                 moving += packed + (sets - 1) * max(packed, few)  # what waits is as it was loaded, in its own registers
-                loads += few
+                in_turns = schedule.groups > 1 and align * width >= DWORD
+                loads += few * (REGISTERS_IN_TURNS if in_turns else REGISTERS_PER_LOAD)
         elif path == "straight":
             fragment = own * k * spec.in_memory[place].bits / spec.in_lds[place].bits
             singly = spec.layout[place] == "CR"[place]  # what does not lie along K
             moving += schedule.ahead_of("load") * fragment * (4 / min(size, 4) if singly else 1)
-            loads += int(fragment * 4 / size) if singly else 0
+            loads += REGISTERS_PER_LOAD * int(fragment * 4 / size) if singly else 0
             operands += own * depth * (spec.in_memory[place] != spec.in_lds[place])  # what they are converted to
     if spec.sparse:  # a lane's bits of the index of A, those of this step and of those to come
         rows = m // spec.waves[0]
@@ -101,9 +108,18 @@ def block_resources(spec: ContractionSpec) -> Resources:
         held = (m // spec.waves[0] + across // spec.waves[1]) * n * width / WAVE_SIZE / 4
         operands, moving = max(operands, held), max(moving, 2 * across * n * width / threads / 4)
         accumulators = max(accumulators, m * across // threads)
-    registers = accumulators + int(moving + operands) + REGISTERS_PER_LOAD * loads
+    registers = accumulators + int(moving + operands) + loads
     pinned = schedule.fences == "memory"
     return Resources("block", spec.block, threads, max(loop, shuffle), accumulators, registers, pinned)
+
+
+def _copies(spec: ContractionSpec, place: int, elements: int) -> int:
+    """Waves that hold and write the same of A (0) or B (1): what is transposed is dealt out in 16 bytes of a lane, and
+    what of the elements is no power of two is in registers.
+    """
+    one = spec.in_lds[place]
+    dealt = spec.wave_count * WAVE_SIZE * max(128 // one.bits, 1)
+    return max(dealt // power_of_two(elements), 1) if spec.layout[place] == "CR"[place] else 1
 
 
 def _is_transposed(spec: ContractionSpec, place: int) -> bool:

@@ -64,10 +64,21 @@ LEAST_STEPS_OF_COPIED = 8
 """Of large blocks; see `_is_long`."""
 PING_PONG = "ping_pong"
 """The order of steps in which groups of waves take turns."""
+SEVEN = 224
+"""Rows or columns of seven tiles of 32, or a wave's seven of 16."""
+TURNED: tuple[tuple[int, int], ...] = ((LARGE, LARGE), (SEVEN, LARGE), (192, LARGE), (LARGE, SEVEN), (LARGE, 192))
+"""Rows and columns of blocks at which they do, the best first of those that are of equal use: smaller ones for products
+of which these leave fewer compute units idle. By the model on gfx942, 4096 x 4096 x 4096 in cycles of 256 x 256, a
+block for 256 of 304 compute units, and of 224 x 256, one for each: f16 285233, 256896; fp8 153351, 139731."""
+GAIN_OF_TURNS = 1.02
+"""How much less of the compute units' rounds they may use than blocks of 128 x 128 do: 8192 x 8192 x 4096 by 224 x 256,
+.0001 less, takes .91 of the cycles on gfx942."""
 VECTOR_BYTES = 16
 """The widest access of a lane."""
 FOUR_WAVES, EIGHT_WAVES = (2, 2), (2, 4)
 """Along m and n: one wave a SIMD, and two."""
+OTHER_WAVES = ((1, 4), (4, 1), (2, 4), (4, 2), (1, 2), (2, 1), (1, 1))
+"""What a named block gets that the preferred waves do not divide, or have no registers for; the best first."""
 SIDE_BY_SIDE = (1, 4)
 """Along n, so that each converts columns of its own where B becomes another type on its way from fragment order to
 registers: waves of a column would convert the same. Sums of groups leave four waves no registers for that, eight do as
@@ -99,7 +110,7 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         if _pays_deep(wish, target):
             found.append(Plan(PREFERRED_DEEP, (MEDIUM, MEDIUM, elements_in(DEEP_BYTES, wish.dtype)), FOUR_WAVES))
         if _pays_turns(wish, target):
-            found.append(Plan(PING_PONG, (LARGE, LARGE, _depth(LARGE, PING_PONG, wish.dtype, target)), EIGHT_WAVES))
+            found.append(_turns(wish, target))
         depth = _depth(LARGE, COPIED, wish.dtype, target)
         if wish.powers and _whole_and_long(wish, depth) and _pays_copies(wish, COPIED_WITH_POWERS, EIGHT_WAVES, target):
             found.append(Plan(COPIED_WITH_POWERS, (LARGE, LARGE, depth), EIGHT_WAVES))
@@ -124,13 +135,18 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
 
 def other_blocks(preferred: Plan, problem: Problem, target: Target, highest: int = LARGE) -> Iterator[Plan]:
     """Blocks of any size, for a request that names something with which no preferred one goes: many waves, or few, a
-    matrix instruction, a schedule of many LDS buffers. First those that are no larger, the nearest size first.
+    matrix instruction, a schedule of many LDS buffers. First those that are no larger, the nearest size first. For a
+    request that names the block, and no waves, those of other waves.
 
     Args:
         preferred: the last plan of `plans`.
         highest: the most rows, a power of two.
     """
-    if problem.block is not None or not any((problem.waves, problem.mfma, problem.schedule)):
+    if problem.block is not None:
+        others = () if problem.waves else OTHER_WAVES
+        yield from (Plan(preferred.schedule, problem.block, waves) for waves in others)
+        return
+    if not any((problem.waves, problem.mfma, problem.schedule)):
         return
     dtype = problem.taken(target) or problem.dtype
     area = preferred.block[0] * preferred.block[1]
@@ -211,24 +227,41 @@ def _pays_large(wish: Wish, schedule: str, waves: tuple[int, int], target: Targe
 
 
 def _pays_turns(wish: Wish, target: Target) -> bool:
-    """Whether groups of waves that take turns at blocks of 256 x 256 pay: blocks are whole, loads full vectors along K,
-    and large blocks fill the compute units as well as small ones do. For elements of at most 16 bits.
+    """Whether groups of waves that take turns at large blocks pay: steps are whole, loads full vectors along K, and
+    large blocks use the compute units as well as those of 128 x 128 do. For elements of at most 16 bits.
 
-    By the model on gfx942, against the preferred schedule at 128 x 128: 4096 x 4096 x 4096 .92 in f16, .91 in bf16 and
-    fp8; 4864 x 4096 x 4096 .93; where large blocks fill less, 8192 x 8192 x 8192 1.04, 3072 x 3072 x 3072 1.15. On
-    gfx90a 2048 x 3328 x 4096 .99. Where LDS is the limit of 16-bit products turns do not help, 1.31 of `compv4` with
+    By the model on gfx942, of 256 x 256 against the preferred schedule at 128 x 128: 4096 x 4096 x 4096 .92 in f16, .91
+    in bf16 and fp8; 4864 x 4096 x 4096 .93; where they fill less, 8192 x 8192 x 8192 1.04, 3072 x 3072 x 3072 1.15. Of
+    those of `TURNED` that fill most, sizes that they do not divide: 7390 x 4536 x 2112 twice with GELU, bias and a
+    factor .85; fp8 of 8192 x 2179 x 1024 .86; 6023 x 5120 x 2112 of a sparse A .73. On gfx90a 1993 x 2324 x 4096 1.00,
+    i8 of 5080 x 2048 x 1024 .97; by 256 x 256
+    2048 x 3328 x 4096 .99. Where LDS is the limit of 16-bit products turns do not help, 1.31 of `compv4` with
     the same block on gfx950; of 8-bit products there 1.01.
     """
     if wish.schedule is not None or wish.waves not in (None, EIGHT_WAVES) or wish.arrays > 2:
         return False
     if wish.layout[:2] != "RC" or wish.load_bytes < VECTOR_BYTES or bits_of(wish.dtype) > 16:
         return False
-    depth = _depth(LARGE, PING_PONG, wish.dtype, target)
-    if any(not size or size % step for size, step in ((wish.m, LARGE), (wish.n, LARGE), (wish.k, depth))):
+    if 0 in (wish.m, wish.n, wish.k) or wish.k % _depth(LARGE, PING_PONG, wish.dtype, target):
         return False
     if _bound_by_lds(PREFERRED[0], "f16", target):
         return False
-    return _filled(wish, LARGE, target) >= _filled(wish, MEDIUM, target)
+    rows, columns, _ = _turns(wish, target).block
+    return _use(wish, rows, columns, target) * GAIN_OF_TURNS >= _use(wish, MEDIUM, MEDIUM, target)
+
+
+def _turns(wish: Wish, target: Target) -> Plan:
+    """Groups of waves that take turns at the blocks of `TURNED` that leave the fewest compute units idle, of those that
+    the waves divide. Beside the index of a sparse A there are no registers for seven tiles of a wave (GELU with bias
+    and residual spilled 14).
+    """
+    found = [
+        Plan(PING_PONG, (*size, _depth(LARGE, PING_PONG, wish.dtype, target)), waves)
+        for size in TURNED
+        if wish.waves in (None, waves := EIGHT_WAVES if size[1] == LARGE else TALL_WAVES)
+        if not (wish.sparse and SEVEN in size)
+    ]
+    return max(found, key=lambda one: _use(wish, one.block[0], one.block[1], target))
 
 
 def _pays_deep(wish: Wish, target: Target) -> bool:
@@ -294,9 +327,10 @@ def _converts_columns(wish: Wish, size: int, schedule: str) -> bool:
     return wish.converts and straight and plain and size == MEDIUM
 
 
-def _filled(wish: Wish, size: int, target: Target) -> float:
-    """The share of the compute units' rounds that blocks of a size fill."""
-    return filled(ceil_div(wish.m, size) * ceil_div(wish.n, size) * wish.batch, target)
+def _use(wish: Wish, rows: int, columns: int, target: Target) -> float:
+    """The share of the compute units' rounds in which blocks of a size compute elements that there are."""
+    down, across = ceil_div(wish.m, rows), ceil_div(wish.n, columns)
+    return filled(down * across * wish.batch, target) * (wish.m * wish.n) / (down * rows * across * columns)
 
 
 def _pays_copies(wish: Wish, schedule: str, waves: tuple[int, int], target: Target) -> bool:

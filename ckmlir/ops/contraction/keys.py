@@ -55,6 +55,8 @@ PITCHES = (
 )
 _DEPTHS = (4, 8, 16, 32, 64, 128)
 """Of matrix instructions."""
+_SIDES = (16, 32, 64, 128, 256)
+"""Of blocks."""
 PLAN_FIELDS = {"block": "block", "wave": "waves", "mfma": "mfma", "epilogue": "epilogue", "schedule": "schedule"}
 """Keys of a plan -> the fields of problems and specifications that they say."""
 RENAMED = {field: key for key, field in PLAN_FIELDS.items() if key != field} | {"side": "d"}
@@ -62,7 +64,7 @@ RENAMED = {field: key for key, field in PLAN_FIELDS.items() if key != field} | {
 PLAN_KEYS = (
     Lengths(
         "block", None, "tile m x n x k of a workgroup", 3,
-        tuple(product((16, 32, 64, 128, 256), (16, 32, 64, 128, 256), (16, 32, 64, 128))),
+        tuple(product((*_SIDES, 48, 112, 224), (*_SIDES, 80, 96, 192), (16, 32, 64, 96, 128))),
     ),
     Lengths("wave", None, "waves of a workgroup along m x n", 2, tuple(product((1, 2, 4), repeat=2))),
     Lengths(

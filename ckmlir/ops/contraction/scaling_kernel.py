@@ -41,7 +41,7 @@ class GroupSums(Sums):
         super().__init__(product, waves, block, len(b))
         self.stretch = stretch
         self.group, self.sources = group, [a, *b]
-        self.columns = block[1] // 2 if halves and 2 * waves[1] * product.n <= block[1] else block[1]
+        self.columns = block[1] // 2 if halves and block[1] % (2 * waves[1] * product.n) == 0 else block[1]
         self.pieces = range(0, block[2], group)
 
     def keep(self, k: Scalar) -> None:

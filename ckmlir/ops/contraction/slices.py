@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from ckmlir.ops.contraction.wishes import Plan, bits_of
@@ -56,9 +57,13 @@ def default_slices(
     if computed:
         at_once = MOST_AT_ONCE if elements * element // 4 // threads <= ACCUMULATORS_WITH_ROOM else MOST_AT_ONCE // 2
         room = min(room, at_once * threads * 4 // element)
-    parts = [1, 1]
-    for axis, length in enumerate((rows, columns)):
-        units = max(length // (plan.waves[axis] * mfma[axis]), 1)
-        while elements // math.prod(parts) > room and units % (2 * parts[axis]) == 0:
-            parts[axis] *= 2
-    return parts[0], parts[1]
+    down, across = max(rows // (plan.waves[0] * mfma[0]), 1), max(columns // (plan.waves[1] * mfma[1]), 1)
+    cuts = list(itertools.product(_divisors(down), _divisors(across)))
+    able = [cut for cut in cuts if elements // math.prod(cut) <= room]
+    if not able:
+        return max(cuts, key=math.prod)
+    return min(able, key=lambda cut: (math.prod(cut), cut[1]))
+
+
+def _divisors(number: int) -> list[int]:
+    return [one for one in range(1, number + 1) if number % one == 0]

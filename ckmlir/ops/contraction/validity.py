@@ -33,7 +33,7 @@ from ckmlir.ops.request import RequestError
 from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
-from ckmlir.ops.spec import Reason, not_a_choice, not_powers_of_two
+from ckmlir.ops.spec import Reason, not_a_choice, not_positive, not_powers_of_two
 from ckmlir.ops.tensors.expression import check_f64, parse
 from ckmlir.ops.tensors.linearity import is_linear
 from ckmlir.ops.tensors.tiling import STRIDED, UNIT
@@ -60,7 +60,8 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
         *not_a_choice(
             spec, taken=("", spec.dtype, "f16"), out=outputs, **TAKEN,
         ),
-        *not_powers_of_two(spec, "block", "waves", "align", "slices"),
+        *not_positive(spec, "block", "slices"),
+        *not_powers_of_two(spec, "waves", "align"),
         *_pad_letters(spec),
         *_expression(spec),
         *_merged(spec),
@@ -196,6 +197,9 @@ def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
         if group > spec.block[2]:
             why = f"steps of {spec.block[2]} along K are less than a group of scales"
             yield Reason("block", spec.block, why, f"expected {group} or more along K")
+        elif spec.block[2] % group:
+            why = f"steps of {spec.block[2]} along K are no whole groups of scales"
+            yield Reason("block", spec.block, why, f"expected a multiple of {group} along K")
         elif group % spec.mfma[2] and not spec.scaled_by_instruction:
             why = f"a group of scales is {group} elements along K"
             yield Reason("mfma", spec.mfma, why, "expected an instruction of so many along K, or a part of them")

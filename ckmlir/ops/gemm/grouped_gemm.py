@@ -32,7 +32,7 @@ from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
-from ckmlir.ops.contraction.defaults import LARGE, other_blocks, plans
+from ckmlir.ops.contraction.defaults import MEDIUM, other_blocks, plans
 from ckmlir.ops.contraction.grouped import (
     TABLE,
     ForEach,
@@ -121,7 +121,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
             load_bytes=min(one.load_bytes for one in live),
         )  # fmt: skip
         # Large blocks leave few registers, and not all sizes are multiples of them.
-        found = [plan for plan in plans(wish, target) if own.block or plan.block[0] < LARGE]
+        found = [plan for plan in plans(wish, target) if own.block or max(plan.block[:2]) <= MEDIUM]
         candidates, others = (
             (self._common([self.single.planned(one, plan, _sink(problem), target) for one in live]) for plan in some)
             for some in (found, other_blocks(found[-1], own, target))

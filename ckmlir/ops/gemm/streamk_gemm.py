@@ -25,7 +25,7 @@ from typing import Any
 
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type
-from ckmlir.ops.contraction.defaults import LARGE, plans
+from ckmlir.ops.contraction.defaults import MEDIUM, plans
 from ckmlir.ops.contraction.keys import PAIR_KEYS, PITCHES, PLAN_KEYS, SIZES, check_sizes, expression_keys, read_problem
 from ckmlir.ops.contraction.operator import ContractionOperator, real_type, require_rows
 from ckmlir.ops.contraction.problem import Problem
@@ -111,7 +111,7 @@ class StreamKGemm(ContractionOperator):
             problem.block, problem.waves, stays=True,
         )  # fmt: skip
         # Sums that come from memory take registers beside the accumulators.
-        found = [plan for plan in plans(wish, target) if problem.block or plan.block[0] < LARGE]
+        found = [plan for plan in plans(wish, target) if problem.block or max(plan.block[:2]) <= MEDIUM]
         sink = REDUCTIONS[problem.reduction or "linear"]
         return (replace(self.planned(problem, plan, sink, target), walk="stream_k") for plan in found)
 
