@@ -49,7 +49,7 @@ def existence(
     compared: set[int] = set()
     """Dimensions that are compared before the paddings are."""
     if anywhere is not None:
-        condition = _and(condition, place.inside[anywhere] < _room(place, anywhere))
+        condition = _and(condition, place.inside[anywhere] < room(place, anywhere))
         if _right_pad(descriptor, descriptor.tops[anywhere]) is not None:
             compared.add(descriptor.tops[anywhere])
     if unpadded:
@@ -79,16 +79,16 @@ def paddings(place: Place) -> list[Step]:
     return [step for step in place.ground.descriptor.predicates() if not _holds_nothing(step, place)]
 
 
-def before_the_end(place: Place, differing: Collection[int]) -> list[ir.Value] | None:
-    """Numbers of which one is negative where the element does not exist: how many elements are left behind it along
-    each dimension. None where that does not say it, where no loop changes any, or several, or not along a dimension
-    where a thread's accesses differ.
+def before_the_end(place: Place, differing: Collection[int], among: Sequence[Step]) -> list[ir.Value] | None:
+    """Numbers of which one is negative where the element lies in one of these paddings: how many elements are left
+    behind it along each dimension. None where that does not say it, where no loop changes any, or several, or not along
+    a dimension where a thread's accesses differ.
 
     Conditions of all these would be pairs of scalar registers, which LLVM makes all before the first is used. What a
     loop has come to is a number of 31 bits at most, as lengths are; a negative one counts as the largest. What other
     dimensions leave comes first: it is the same for the whole loop, before which it joins what else is.
     """
-    left = _all_left_behind(place)
+    left = _all_left_behind(place, among)
     changing = [step for step, (_, coordinate) in left.items() if coordinate.part(Rate.STEP).terms] if left else []
     along = {place.ground.descriptor.tops[dim] for dim in differing}
     if left is None or len(changing) != 1 or changing[0].uppers[0] not in along:
@@ -100,7 +100,7 @@ def before_the_end(place: Place, differing: Collection[int]) -> list[ir.Value] |
 def before_the_ends(place: Place) -> tuple[list[ir.Value], list[ir.Value]] | None:
     """The same wherever a loop moves: of what is the same for all lanes and changes in no loop, and of the rest. None
     where that does not say it."""
-    left = _all_left_behind(place)
+    left = _all_left_behind(place, paddings(place))
     if left is None:
         return None
     alike, others = [], []
@@ -114,10 +114,9 @@ def before_the_ends(place: Place) -> tuple[list[ir.Value], list[ir.Value]] | Non
     return alike, others
 
 
-def _all_left_behind(place: Place) -> dict[Step, tuple[Index, Index]] | None:
-    """`_left_behind` of all paddings that are compared; None if one of them is not at an end."""
-    predicates = place.ground.descriptor.predicates()
-    steps = [one for one in predicates if not (_holds_nothing(one, place) or _refused_by_size(one, place))]
+def _all_left_behind(place: Place, among: Sequence[Step]) -> dict[Step, tuple[Index, Index]] | None:
+    """`_left_behind` of those paddings that are compared; None if one of them is not at an end."""
+    steps = [one for one in among if not _refused_by_size(one, place)]
     left = {step: found for step in steps if (found := _left_behind(step, place)) is not None}
     return left if len(left) == len(steps) else None
 
@@ -196,7 +195,7 @@ def _right_pad(descriptor: Descriptor, dimension: int) -> RightPad | None:
     return None
 
 
-def _room(place: Place, position: int) -> Index | int:
+def room(place: Place, position: int) -> Index | int:
     """How many elements lie behind the window's origin along a dimension; none if the origin lies behind them all."""
     ground = place.ground
     padding = _right_pad(ground.descriptor, ground.descriptor.tops[position])

@@ -34,6 +34,7 @@ from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import OUT_OF_RANGE, Place, differing, divides, inside_of, place_of
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.storage import from_storage, storage_of, to_storage
+from ckmlir.lowering.told_rows import row_apart
 from ckmlir.lowering.window_bits import Slid, is_moving, numbering, sign_if_missing, slid
 from ckmlir.mlir import ir
 
@@ -145,23 +146,31 @@ def buffer_address(
 ) -> BufferAddress:
     """The address of the element `inside` a window, for the lanes that fulfil `condition` and whose element exists.
 
-    The coordinate along the dimension `anywhere` may be any number, also a negative one (`existence`). Accesses that
-    belong together have the coordinates along the dimensions `shared` in common, and differ along those in `apart`.
+    The coordinate along the dimension `anywhere` may be any number, also a negative one (`existence`, and `row_apart`
+    where other paddings are compared). Accesses that belong together have the coordinates along the dimensions `shared`
+    in common, and differ along those in `apart`.
     What `writes` in a kernel in pieces has its offset at hand.
     """
     place = place_of(state, window, inside, quads)
     ground = place.ground
-    few = slid(place) if anywhere is None else []
-    left = before_the_end(place, apart) if not few and anywhere is None and condition is None else None
-    valid = None if few or left is not None else existence(place, condition, anywhere=anywhere, by_size=True)
     base, vector, scalar = ground.split(place.offset)
+    few = slid(place) if anywhere is None else []
+    among, row = paddings(place), None
+    if anywhere is not None and condition is None:
+        others = [step for step in among if step.uppers[0] != ground.descriptor.tops[anywhere]]
+        if others and (found := row_apart(place, vector, anywhere)) is not None:
+            (row, vector), among, anywhere = found, others, None
+    left = before_the_end(place, apart, among) if not few and anywhere is None and condition is None else None
+    valid = None
+    if not few and left is None:
+        valid = existence(place, condition, anywhere=anywhere, by_size=True, among=among.__contains__)
     if valid is not None and condition is None and shared is not None and _moves_together(place, shared.axes):
         near = vector.part(Rate.FIXED)
         if shared.several is not None:
             reach = shared.several * ground.scale
             near = Index({monomial: factor % reach for monomial, factor in near.terms.items()}, state.emit)
         vector, scalar = vector - near, scalar + near
-    parts = vector.in_quad() if valid is not None and valid.same_in_quad else None
+    parts = vector.in_quad() if valid is not None and valid.same_in_quad and row is None else None
     if parts is not None and (parts[2].bound or LARGEST) < LARGEST:
         seat, own, rest = parts
         there = existence(place.at_home(), condition, anywhere=anywhere, by_size=True)
@@ -171,6 +180,8 @@ def buffer_address(
         return BufferAddress(_resource(state, ground.pointer, base, ground.space), lanes, scalar.emit())
     at_hand = writes and state.in_pieces and not few and left is None and valid is None
     lanes = _at_hand(state, vector) if at_hand else vector.emit()
+    if row is not None:
+        lanes = state.emit.binary("addi", row, lanes)
     address = BufferAddress(_resource(state, ground.pointer, base, ground.space), lanes, scalar.emit())
     if few:
         return address._replace(vector=state.emit.binary("ori", address.vector, _missing(place, few, condition)))

@@ -87,18 +87,17 @@ def _words(given: SimpleNamespace, places: Scalar) -> Words:
 def _told(word: str, given: SimpleNamespace, words: Words) -> Told:
     """What tells rows of tokens, or of entries; see `ckmlir.ops.moe.routing` for the words of the list."""
 
-    def entry(row: Scalar, count: int) -> tuple[Tile, Tile, Tile]:
+    def parts(row: Scalar, count: int) -> tuple[Tile, Tile]:
         found = words(row, count)
-        token, slot = found & ((1 << TOKEN_BITS) - 1), (found >> TOKEN_BITS) & 255
-        return token, slot, (token < given.tokens) & (slot < given.slots)
+        return found & ((1 << TOKEN_BITS) - 1), (found >> TOKEN_BITS) & 255
 
     def of_token(row: Scalar, count: int) -> Tile:
-        token, _, is_one = entry(row, count)
-        return where(is_one, token, -1)
+        token, slot = parts(row, count)
+        return where(slot < given.slots, token, -1)  # a token that is none is behind the array's last row
 
     def of_entry(row: Scalar, count: int) -> Tile:
-        token, slot, is_one = entry(row, count)
-        return where(is_one, token * given.slots + slot, -1)
+        token, slot = parts(row, count)
+        return where((token < given.tokens) & (slot < given.slots), token * given.slots + slot, -1)
 
     known: dict[str, tuple[Scalar, Callable[[Scalar, int], Tile]]] = {
         "token": (given.tokens, of_token),

@@ -78,6 +78,9 @@ NARROW = Block(64, (64, 64), TALL_WAVES, PREFERRED_PARTIAL)
 """Where rows allow loads of less than 4 bytes only, with half a cache line along k: each load is compared with the end
 of K, those of a list with the rows too, and scalar registers hold the outcomes. With blocks of 128 x 128 and a line 154
 of them were spilled for fp8 and k = 333 on gfx942."""
+NARROW_STRAIGHT = STRAIGHT[1]
+"""The same where the matrices are preshuffled: with 128 rows 121 vector registers were spilled for bf16 and k = 33 on
+gfx90a, up to 58 scalar ones for fp8."""
 LONG = 32
 """Steps of the loop."""
 LEAST = 2
@@ -137,9 +140,10 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
         yield from _plans(problem, FEWEST if fewest else FEW, depth, named)
     elif _at_once(problem, target):
         yield from _plans(problem, SINGLE, 8 * DEPTH // bits, named)
-    if product.load_bytes < NARROWEST_FOR_TWO_STEPS and not product.shuffled and problem.unit % NARROW.rows == 0:
+    if product.load_bytes < NARROWEST_FOR_TWO_STEPS and problem.unit % NARROW.rows == 0:
         deepest = max((one.group for one in product.scaling), default=0)
-        yield from _plans(problem, NARROW, max(4 * DEPTH // bits, deepest), named)
+        tall = NARROW_STRAIGHT if product.shuffled else NARROW
+        yield from _plans(problem, tall, max(4 * DEPTH // bits, deepest), named)
     if named is None and _copied(problem, 8 * DEPTH // bits, target):
         block = COPIED[product.products - 1]
         yield from _plans(problem, block, 8 * DEPTH // bits, None, NARROW_COLUMNS)
