@@ -20,7 +20,8 @@ REGISTERS_PER_LOAD = 2
 """Beside its data, a global load takes an offset and, if narrow, a register for what is not packed yet."""
 REGISTERS_IN_TURNS = 1
 """The same of a load that is not narrow where groups of waves take turns, so that a step's loads come together: their
-offsets are one, and what they have in common with those of the step before."""
+offsets are one, and what they have in common with those of the step before. Not beside the index of a sparse A, where
+256 x 256 x 128 of fp8 by eight waves would spill on gfx950."""
 DWORD = 4
 """Bytes of a load that is not narrow."""
 SCALE_BYTES = 4
@@ -71,7 +72,7 @@ def block_resources(spec: ContractionSpec) -> Resources:
                 elements = share // spec.in_lds[place].bytes
                 packed, few = elements * width // 4, elements * width // min(16, align * width)
                 moving += packed + (sets - 1) * max(packed, few)  # what waits is as it was loaded, in its own registers
-                in_turns = schedule.groups > 1 and align * width >= DWORD
+                in_turns = schedule.groups > 1 and align * width >= DWORD and not spec.sparse
                 loads += few * (REGISTERS_IN_TURNS if in_turns else REGISTERS_PER_LOAD)
         elif path == "straight":
             fragment = own * k * spec.in_memory[place].bits / spec.in_lds[place].bits
