@@ -133,7 +133,8 @@ def _by_table(terms: list[Range], table: int) -> Range:
             able &= term.bits if row & place else ~_ones(term)
         found[table >> row & 1] |= able
     zeros, ones = found
-    return between(ones & ~zeros, ones, ones)
+    high = ones if table & 1 else min(ones, _most(tuple(terms)))  # without row 0 every bit is one of a term's
+    return between(ones & ~zeros, high, ones)
 
 
 def _hull(one: Range, two: Range, *condition: Range) -> Range:
