@@ -49,6 +49,7 @@ def scan(
     tiles: Sequence[Tile],
     axis: int,
     combine: Callable[[list[Scalar], list[Scalar]], Sequence[Scalar]],
+    *,
     exclusive: Sequence[int | float] | None = None,
 ) -> list[Tile]:
     """Every element of an axis combined with all before it, several tiles together, by an associative function.
@@ -139,7 +140,7 @@ reduce_min = _fold("reduce_min", "minimum")
 @located
 def scan_sum(tile: Tile, axis: int, *, exclusive: bool = False) -> Tile:
     """The sum of every element and all before it along an axis; `exclusive`: only of those before it."""
-    return scan([tile], axis, _folding("+"), [0] if exclusive else None)[0]
+    return scan([tile], axis, _folding("+"), exclusive=[0] if exclusive else None)[0]
 
 
 @located
@@ -148,7 +149,8 @@ def scan_max(tile: Tile, axis: int, *, exclusive: bool = False) -> Tile:
 
     The first of these is the smallest number of the type, minus infinity for floats. A number beats NaN.
     """
-    return scan([tile], axis, _folding("maximum"), [_smallest(tile.element)] if exclusive else None)[0]
+    least = [_smallest(tile.element)] if exclusive else None
+    return scan([tile], axis, _folding("maximum"), exclusive=least)[0]
 
 
 def _smallest(element: ir.Type) -> int | float:
