@@ -106,7 +106,7 @@ func.func @stage_that_is_not_among_the_empty_ones(%n: i32) attributes {ck.waves 
 
 func.func @no_schedule(%n: i32) attributes {ck.waves = 1 : i32} {
   %zero = arith.constant 0 : i32
-  // expected-error@+1 {{schedule, line 1: unknown statement 'as'; there are schedule, ahead, path, buffers, step, order, lead, elements, reads, fences, mix, priority, groups, unroll}}
+  // expected-error@+1 {{schedule, line 1: unknown statement 'as'; there are schedule, ahead, path, buffers, step, order, lead, spacing, elements, reads, fences, mix, priority, groups, unroll}}
   scf.for %i = %zero to %n step %n : i32 {
   } {ck.schedule = "as fast as you can"}
   return
