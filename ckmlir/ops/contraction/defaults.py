@@ -233,10 +233,9 @@ def _pays_turns(wish: Wish, target: Target) -> bool:
     By the model on gfx942, of 256 x 256 against the preferred schedule at 128 x 128: 4096 x 4096 x 4096 .92 in f16, .91
     in bf16 and fp8; 4864 x 4096 x 4096 .93; where they fill less, 8192 x 8192 x 8192 1.04, 3072 x 3072 x 3072 1.15. Of
     those of `TURNED` that fill most, sizes that they do not divide: 7390 x 4536 x 2112 twice with GELU, bias and a
-    factor .85; fp8 of 8192 x 2179 x 1024 .86; 6023 x 5120 x 2112 of a sparse A .73. On gfx90a 1993 x 2324 x 4096 1.00,
-    i8 of 5080 x 2048 x 1024 .97; by 256 x 256
-    2048 x 3328 x 4096 .99. Where LDS is the limit of 16-bit products turns do not help, 1.31 of `compv4` with
-    the same block on gfx950; of 8-bit products there 1.01.
+    factor .85; fp8 of 8192 x 2179 x 1024 .86. On gfx90a 1993 x 2324 x 4096 1.00, i8 of 5080 x 2048 x 1024 .97; by 256 x
+    256 2048 x 3328 x 4096 .99. Where LDS is the limit of 16-bit products turns do not help, 1.31 of `compv4` with the
+    same block on gfx950; of 8-bit products there 1.01.
     """
     if wish.schedule is not None or wish.waves not in (None, EIGHT_WAVES) or wish.arrays > 2:
         return False
