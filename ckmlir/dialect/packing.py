@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from math import gcd
 
 from ckmlir.dialect.distribution import REGISTER, Distribution
+from ckmlir.targets import Target
+
+TURNED_BITS = 4
+"""Of packed elements that transposing reads of LDS are used for."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,12 @@ def bytes_along(elements: Distribution, packing: Packing, dim: int) -> Distribut
         ValueError: as `bytes_over`.
     """
     return _last(dim, lambda one: bytes_over(one, packing), elements)
+
+
+def turns_packed(target: Target | None, packing: Packing | None) -> bool:
+    """Whether the chip, if one is known, turns packed elements while it reads LDS."""
+    turned = packing is not None and packing.bits == TURNED_BITS
+    return turned and target is not None and target.has("lds_transpose_read")
 
 
 def with_last(dim: int, rank: int) -> tuple[int, ...]:

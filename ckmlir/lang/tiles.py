@@ -54,9 +54,7 @@ def zeros(lengths: Sequence[int], name: str, distribution: Distribution | None =
 def coordinates(like: Tile, axis: int) -> Tile:
     """Each element's own coordinate along an axis (i32), for masks."""
     shape = like.type
-    places = Tile(compute.coordinates(shape.lengths, shape.distribution, axis))
-    # A tile that does not know how it lies: its coordinates learn it as what meets it does.
-    return places if shape.distribution is not None else map_elements(lambda _, place: place, like, places)
+    return Tile(compute.coordinates(shape.lengths, shape.distribution, axis))
 
 
 @located

@@ -30,18 +30,11 @@ UNPACKED_BITS = 16
 """Of elements that do not share bytes, those that transposing reads are used for."""
 VECTOR = TRANSPOSED[UNPACKED_BITS]
 """How many of these a lane reads, and gets."""
-PACKED_BITS = 4
-"""The same of those that do."""
 
 
 def has_transposed_read(target: Target | None, element_bits: int) -> bool:
     """Whether the chip, if one is known, transposes elements of so many bits while it reads them."""
     return element_bits == UNPACKED_BITS and _has(target)
-
-
-def turns_packed(target: Target | None, packing: Packing | None) -> bool:
-    """Whether the chip, if one is known, turns packed elements while it reads them."""
-    return packing is not None and packing.bits == PACKED_BITS and _has(target)
 
 
 @lru_cache(maxsize=1024)

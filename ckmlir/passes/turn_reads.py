@@ -13,10 +13,11 @@ from ckmlir.dialect.build import default_attributes, producer, text_of
 from ckmlir.dialect.control import STRUCTURED, same_values
 from ckmlir.dialect.loop import STAGE
 from ckmlir.dialect.packed_checks import dimensions_of, packing_of
+from ckmlir.dialect.packing import turns_packed
 from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
-from ckmlir.passes.transposed_reads import packed_reading, turns_packed
+from ckmlir.passes.transposed_reads import packed_reading
 from ckmlir.passes.walk import functions, named_target, operations
 from ckmlir.targets import Target
 

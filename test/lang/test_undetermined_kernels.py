@@ -10,11 +10,8 @@ from kernel_runner import CHIPS, compile_traced
 
 from ckmlir.lang import (
     Pointer,
-    Scalar,
     atomic_add,
-    coordinates,
     full,
-    i32,
     kernel,
     load,
     ptr,
@@ -49,18 +46,3 @@ def test_tiles_that_are_only_stored(chip: str) -> None:
     plain, halves, counts, _, wide, _ = compile_traced(stored).run(plain, halves, counts, rows, wide, x, checks="all")
     assert (plain == 2.5).all() and (halves == 3).all() and (counts == 4).all()
     np.testing.assert_array_equal(wide, np.repeat(x[:, None], 32, 1))
-
-
-@pytest.mark.parametrize("chip", CHIPS)
-def test_coordinates_of_a_tile_that_does_not_know_how_it_lies(chip: str) -> None:
-    """They lie as the tile comes to lie, also where nothing uses them, or nothing but a store."""
-
-    @kernel("placed", target=get_target(chip), waves=2, arguments={"x": ptr("f16"), "y": ptr("i32"), "n": i32})
-    def placed(x: Pointer, y: Pointer, n: Scalar) -> None:
-        tile = load(view(x, (n, 4), (4, 1)).pad(64, 4).window((64, 4), (0, 0)))
-        coordinates(tile, 0)
-        store(coordinates(tile, 1), view(y, (n, 4), (4, 1)).pad(64, 4).window((64, 4), (0, 0)))
-
-    y = np.zeros((50, 4), np.int32)
-    _, y = compile_traced(placed).run(np.zeros((50, 4), np.float16), y, np.int32(50), checks="all")
-    np.testing.assert_array_equal(y, np.broadcast_to(np.arange(4), y.shape))

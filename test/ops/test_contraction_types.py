@@ -153,7 +153,7 @@ def test_tolerances_do_not_pass_narrower_products(dtype: str, worse: Any, better
     ("gfx942", {"dtype": "f64", "op": "gelu(acc)"}, "gelu is computed in f32 only"),
     ("gfx942", {"dtype": "f64", "op": "sqrt(acc)"}, "sqrt is computed in f32 only"),
     ("gfx942", {"dtype": "f32", "op": "acc + d0", "d": "f64"}, "d0 is f64, and op of dtype=f32 is computed in f32"),
-    ("gfx950", {"schedule": "ping_pong", "block": "64x128x16"}, "a step has 1 matrix instruction a wave"),
+    ("gfx950", {"schedule": "ping_pong", "block": "64x128x16", "wave": "2x4"}, "a step has 1 matrix instruction"),
     ("gfx90a", {"dtype": "f64", "schedule": "async"}, "LDS take whole elements in 4; expected another"),
     ("gfx950", {"dtype": "f64", "schedule": "async", "k": 7, "n": 1}, "expected rows of a multiple of 16 bytes"),
     ("gfx942", {"dtype": "f64", "mfma": "32x32x8"}, "gfx942 has no 32x32x8 MFMA for f64 x f64; it has 16x16x4"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from ckmlir.dialect.divisors import power_of_two
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type, computing_type
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import tile_depth
@@ -120,7 +119,7 @@ def _copies(spec: ContractionSpec, place: int, elements: int) -> int:
     """
     one = spec.in_lds[place]
     dealt = spec.wave_count * WAVE_SIZE * max(128 // one.bits, 1)
-    return max(dealt // power_of_two(elements), 1) if spec.layout[place] == "CR"[place] else 1
+    return max(dealt // (elements & -elements), 1) if spec.layout[place] == "CR"[place] else 1
 
 
 def _is_transposed(spec: ContractionSpec, place: int) -> bool:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ckmlir.dialect.packing import turns_packed
 from ckmlir.ops.contraction.contraction_spec import NARROWEST_COPY, PRESHUFFLE, ContractionSpec
 from ckmlir.ops.contraction.shuffle import VECTOR_BYTES, tile_depth
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Reason, by
-from ckmlir.passes.transposed_reads import turns_packed
 from ckmlir.targets import Target, TargetError
 from ckmlir.targets.cdna import WAVE_SIZE
 

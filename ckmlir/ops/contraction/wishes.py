@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from ckmlir.dialect.packing import turns_packed
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec, stored_type
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
-from ckmlir.passes.transposed_reads import turns_packed
 from ckmlir.targets import Target
 
 NARROWEST_FOR_TWO_STEPS = 4
