@@ -154,12 +154,11 @@ def test_counts_that_no_parts_have_are_refused() -> None:
 
 
 CAPPED: Keys = {"d": 128, "soft_cap": 30}
-IN_LANES = pytest.mark.xfail(strict=True, raises=AssertionError, reason="a scalar register of the share lies in a lane")
 
 
 @pytest.mark.parametrize(("chip", "more"), [
     *((chip, more) for chip in CHIPS for more in ({}, {"d": 128}, {"mask": "window_bottom_right:90,0,4"})),
-    ("gfx942", CAPPED), ("gfx950", CAPPED), pytest.param("gfx90a", CAPPED, marks=IN_LANES),
+    *((chip, CAPPED) for chip in CHIPS),
 ], ids=named)  # fmt: skip
 def test_proved_and_without_spills(chip: str, more: Keys) -> None:
     target = get_target(chip)
