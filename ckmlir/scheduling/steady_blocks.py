@@ -10,7 +10,7 @@ from ckmlir.scheduling.machine_loop import innermost
 
 def steady_blocks(module: ir.Module) -> list[ir.Block]:
     """The blocks of a kernel's main loop, in their order: of the loops that hold no other the one with most fragments;
-    several where it holds a branch, none where there is no loop. The module's context is entered.
+    several if it holds a branch, an empty list if the kernel has no loop. The module's context is entered.
     """
     found = [
         blocks[first : last + 1]

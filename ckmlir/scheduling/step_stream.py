@@ -69,7 +69,7 @@ def steady_block(module: ir.Module) -> tuple[ir.Operation, ir.Block]:
     """The kernel and block of a scheduled module's main loop.
 
     Raises:
-        ProblemError: there is no loop, or it holds a branch.
+        ProblemError: the kernel has no loop, or its loop holds a branch.
     """
     blocks = steady_blocks(module)
     if not blocks:
@@ -84,7 +84,7 @@ def stream_of(module: ir.Module) -> StepStream:
     """The steady step of a scheduled module, its context entered.
 
     Raises:
-        ProblemError: there is no loop, or it holds a branch.
+        ProblemError: the kernel has no loop, or its loop holds a branch.
     """
     function, block = steady_block(module)
     return _Reader(block, target_of(function)).stream()

@@ -31,5 +31,5 @@ if __name__ == "__main__":
     for drawn in range(first, first + count):
         try:
             test_a_drawn_program(drawn)
-        except Exception as error:  # whatever it is, it is what is looked for
+        except Exception as error:  # any failure of a seed is a finding to print; the seeds behind it still run
             print(drawn, CHIPS[drawn % len(CHIPS)], type(error).__name__, str(error).strip()[:300], flush=True)

@@ -178,7 +178,7 @@ def test_one_kernel_for_both_products() -> None:
 
 @pytest.mark.parametrize("between", ["memory", "lds"])
 def test_nothing_between_the_products(between: str) -> None:
-    """Products of nothing are zeros, which a weight that is NaN makes NaN."""
+    """With inter=0 the layer gives zeros, but NaN where a weight is NaN."""
     weights = np.ones((3, 2), np.float32)
     weights[1, 0] = np.nan
     found = run("fused_moe", "gfx942", {"weights": weights}, t=3, hidden=64, inter=0, between=between)["y"]

@@ -114,8 +114,8 @@ def block_resources(spec: ContractionSpec) -> Resources:
 
 
 def _copies(spec: ContractionSpec, place: int, elements: int) -> int:
-    """Waves that hold and write the same of A (0) or B (1): what is transposed is dealt out in 16 bytes of a lane, and
-    what of the elements is no power of two is in registers.
+    """How many times waves hold and write each element of A (0) or B (1). A transposed operand is dealt out in 16 bytes
+    a lane; a factor of 3, 5 or 7 in its number of elements goes to registers, so that lanes are left over for copies.
     """
     one = spec.in_lds[place]
     dealt = spec.wave_count * WAVE_SIZE * max(128 // one.bits, 1)

@@ -251,8 +251,8 @@ def _pays_turns(wish: Wish, target: Target) -> bool:
 
 def _turns(wish: Wish, target: Target) -> Plan:
     """Groups of waves that take turns at the blocks of `TURNED` that leave the fewest compute units idle, of those that
-    the waves divide. Beside the index of a sparse A there are no registers for seven tiles of a wave (GELU with bias
-    and residual spilled 14).
+    the waves divide. The index of a sparse A takes the registers of a wave's seventh tile (GELU with bias and residual
+    spilled 14).
     """
     found = [
         Plan(PING_PONG, (*size, _depth(LARGE, PING_PONG, wish.dtype, target)), waves)

@@ -133,7 +133,7 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
     narrow, chained = values["dtype"] in NARROW, values["between"] == "lds"
     if chained:
         _check_chained(values)
-        chained = values["inter"] > 0  # of nothing between the products zeros are weighted, which may be by NaN
+        chained = values["inter"] > 0  # with inter=0 zeros are still weighted, and 0 times NaN is NaN
     common = {"t": t, "e": experts, "topk": topk, "unit": unit, "dtype": values["dtype"], **preshuffled}
     sorting = MOE_SORTING.problem(t=t, e=e, k=topk, unit=unit, local=local is not None)
     first = MOE_GEMM.problem(
