@@ -1,0 +1,146 @@
+"""Gradients of PyTorch's operators: what is kept of a call, and what comes back of the gradient of its result."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from ckmlir.nn.einsum import read_equation
+from ckmlir.nn.gradients import NoGradient
+from ckmlir.nn.pytorch_schemas import RANKS
+
+torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
+
+
+def _keep_attention(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+    """Of `attention`, and of `attention_varlen`, which has where sequences begin between v and the slopes."""
+    q, k, v, *starts, slopes = inputs
+    name = ctx.name = "attention_varlen" if starts else "attention"
+    ctx.save_for_backward(q, k, v, *output, *starts, slopes)
+    ctx.options = {what: value for what, value in keyword_only_inputs.items() if what != "softcap"}
+    ctx.mark_non_differentiable(output[1])  # the logarithms
+    if keyword_only_inputs["softcap"]:
+        raise NoGradient(f"{name} has no gradient with softcap")
+    if slopes is not None and slopes.requires_grad:
+        raise NoGradient(f"{name} has no gradient for alibi_slopes; give alibi_slopes.detach()")
+
+
+def _attention_backward(ctx: Any, dout: Any, dlse: Any) -> Any:
+    q, k, v, *others = ctx.saved_tensors
+    backward = getattr(torch.ops.ckmlir, f"{ctx.name}_backward")
+    gradients = backward(dout.contiguous(), q, k, v, *others, **ctx.options)
+    return *gradients, *(None for _ in others[2:])
+
+
+def _keep_matrices(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _matmul_backward(ctx: Any, dout: Any) -> Any:
+    a, b = ctx.saved_tensors
+    da = torch.ops.ckmlir.matmul(dout.contiguous(), b.transpose(-1, -2)) if ctx.needs_input_grad[0] else None
+    db = torch.ops.ckmlir.matmul(a.transpose(-1, -2), dout.contiguous()) if ctx.needs_input_grad[1] else None
+    return da if da is None else da.sum_to_size(a.shape), db if db is None else db.sum_to_size(b.shape)
+
+
+def _keep_linear(ctx: Any, inputs: Any, output: Any) -> None:
+    if inputs[3] is not None:
+        raise NoGradient(f"linear has no gradient with activation={inputs[3]}; apply it behind the layer")
+    ctx.save_for_backward(*inputs[:2])
+    ctx.beside = [one is not None for one in (inputs[2], inputs[4])]
+
+
+def _linear_backward(ctx: Any, dout: Any) -> Any:
+    x, weight = ctx.saved_tensors
+    needed = ctx.needs_input_grad
+    rows = dout.reshape(-1, dout.shape[-1]).contiguous()
+    dx = torch.ops.ckmlir.matmul(rows, weight).reshape(x.shape) if needed[0] else None
+    dweight = torch.ops.ckmlir.matmul(rows.t(), x.reshape(-1, x.shape[-1]).contiguous()) if needed[1] else None
+    bias, residual = ctx.beside
+    return dx, dweight, rows.sum(0) if bias else None, None, dout if residual else None
+
+
+def _keep_convolution(ctx: Any, inputs: Any, output: Any) -> None:
+    x, weight, bias, *ctx.how = inputs
+    ctx.save_for_backward(x, weight)
+    ctx.has_bias = bias is not None
+
+
+def _convolution_backward(ctx: Any, dout: Any) -> Any:
+    (x, weight), dy = ctx.saved_tensors, dout.contiguous()
+    name, needed, ops = f"conv{x.ndim - 2}d", ctx.needs_input_grad, torch.ops.ckmlir
+    dx = getattr(ops, f"{name}_input")(x.shape, weight, dy, *ctx.how) if needed[0] else None
+    dweight = getattr(ops, f"{name}_weight")(x, weight.shape, dy, *ctx.how) if needed[1] else None
+    return dx, dweight, _bias_gradient(ctx, dout), *(None for _ in ctx.how)
+
+
+def _transposed_backward(ctx: Any, dout: Any) -> Any:
+    """Those of a convolution whose images are the result."""
+    (x, weight), dy = ctx.saved_tensors, dout.contiguous()
+    name, needed, ops = f"conv{x.ndim - 2}d", ctx.needs_input_grad, torch.ops.ckmlir
+    stride, padding, _, groups, dilation = ctx.how
+    how = stride, padding, dilation, groups
+    dx = getattr(ops, name)(dy, weight, None, *how) if needed[0] else None
+    dweight = getattr(ops, f"{name}_weight")(dy, weight.shape, x, *how) if needed[1] else None
+    return dx, dweight, _bias_gradient(ctx, dout), *(None for _ in ctx.how)
+
+
+def _bias_gradient(ctx: Any, dout: Any) -> Any:
+    return dout.sum([0, *range(2, dout.ndim)]) if ctx.has_bias else None
+
+
+def _keep_einsum(ctx: Any, inputs: Any, output: Any) -> None:
+    equation, *operands = inputs
+    ctx.letters = read_equation(equation)
+    ctx.save_for_backward(*operands)
+
+
+def _einsum_backward(ctx: Any, dout: Any) -> Any:
+    (a, b), letters, needed = ctx.saved_tensors, ctx.letters, ctx.needs_input_grad
+    sums, dy = torch.ops.ckmlir.einsum, dout.contiguous()
+    da = sums(f"{letters.result},{letters.b}->{letters.a}", dy, b) if needed[1] else None
+    db = sums(f"{letters.result},{letters.a}->{letters.b}", dy, a) if needed[2] else None
+    return None, da, db
+
+
+def _keep_places(ctx: Any, inputs: Any, output: Any) -> None:
+    ids, weight = inputs
+    ctx.save_for_backward(ids)
+    ctx.rows = weight.shape[0]
+
+
+def _embedding_backward(ctx: Any, dout: Any) -> Any:
+    return None, torch.ops.ckmlir.scatter_rows(dout.contiguous(), *ctx.saved_tensors, ctx.rows)
+
+
+def _keep_added(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+    _, ids, _ = inputs
+    if keyword_only_inputs["op"] != "add":
+        raise NoGradient(f"scatter_rows has no gradient with op={keyword_only_inputs['op']}; expected add")
+    ctx.save_for_backward(ids)
+
+
+def _scatter_rows_backward(ctx: Any, dout: Any) -> Any:
+    return torch.ops.ckmlir.embedding(*ctx.saved_tensors, dout.contiguous()), None, None
+
+
+def without_gradient(name: str) -> tuple[Callable[..., None], Callable[..., Any]]:
+    """Of an operator that tensors which require gradients are refused by; without this PyTorch would go on and warn."""
+
+    def refuse(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
+        raise NoGradient(f"{name}: tensors require gradients, which it does not have; call it under torch.no_grad()")
+
+    return refuse, lambda ctx, *given: None
+
+
+GRADIENTS: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
+    "attention": (_keep_attention, _attention_backward),
+    "attention_varlen": (_keep_attention, _attention_backward),
+    "matmul": (_keep_matrices, _matmul_backward),
+    "linear": (_keep_linear, _linear_backward),
+    "einsum": (_keep_einsum, _einsum_backward),
+    "embedding": (_keep_places, _embedding_backward),
+    "scatter_rows": (_keep_added, _scatter_rows_backward),
+    **{f"conv{rank}d": (_keep_convolution, _convolution_backward) for rank in RANKS},
+    **{f"conv_transpose{rank}d": (_keep_convolution, _transposed_backward) for rank in RANKS},
+}
+"""By name: what is kept of a call, and the gradients for what it was given."""
