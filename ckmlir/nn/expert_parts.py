@@ -61,9 +61,9 @@ def sort_experts(
     call = Call(stream)
     ids = call.numbers("topk_ids", topk_ids).require(ndim=2, dtype="i32").contiguous()
     weights = call.read("topk_weights", topk_weights).require(shape=ids.shape, dtype="f32").contiguous()
-    mask = call.optional("expert_mask", expert_mask)
-    if mask is not None:
-        mask = mask.require(shape=(experts,), dtype="i32").contiguous()
+    mask = None
+    if expert_mask is not None:
+        mask = call.numbers("expert_mask", expert_mask).require(shape=(experts,), dtype="i32").contiguous()
     tokens, topk = ids.shape
     keys: dict[str, object] = {"t": tokens, "e": experts, "k": topk, "unit": unit, "local": int(mask is not None)}
     found = call.run("moe_sorting", keys, {"topk_ids": ids, "weights": weights, "mask": mask}, varying=("t",))

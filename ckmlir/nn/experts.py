@@ -148,7 +148,7 @@ class _Layer:
         self.keys: dict[str, object] = {
             "t": rows.shape[0], "hidden": hidden, "inter": inter, "dtype": dtype, "op": expression,
         }  # fmt: skip
-        self.mask = call.optional("expert_mask", mask)
+        self.mask = None if mask is None else call.numbers("expert_mask", mask)
 
     def _scales(self, scales: Mapping[str, Any], narrow: bool, gated: bool) -> dict[str, Given]:
         wanted = [name for name in SCALES if gated or name != "up_scale"] if narrow else []

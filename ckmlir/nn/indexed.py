@@ -160,7 +160,8 @@ def scatter_rows(x: Any, ids: Any, rows: int, *, op: str = "add", stream: object
     It is the gradient of `embedding` for the table, and `torch.index_add` to zeros.
 
     Args:
-        x: (…, n), f32, f16, bf16 or i32; f16 and bf16 are added in pairs, so that n is even then.
+        x: (…, n), f32, f16, bf16 or i32; f16 and bf16 are added in their type where memory adds pairs of them, which
+            takes an even n and for bf16 another chip than gfx90a, else in f32.
         ids: (…), i32; what is not a row's number is left out.
         rows: of the result.
         op: add, in no particular order, or store: of rows with one number any remains.
@@ -169,7 +170,7 @@ def scatter_rows(x: Any, ids: Any, rows: int, *, op: str = "add", stream: object
         (rows, n), of x's type; rows that no number names are zeros.
 
     Raises:
-        DeviceError, RequestError: as `argsort`; as many numbers as rows are expected; gfx90a adds no bf16.
+        DeviceError, RequestError: as `argsort`; as many numbers as rows are expected.
     """
     call = Call(stream)
     given = call.read("x", x)

@@ -130,7 +130,7 @@ def topk(x: Any, k: int, dim: int = -1, largest: bool = True, *, stream: object 
     """The k largest elements of every row, or smallest, in order, and their places: `torch.topk`.
 
     Args:
-        x: (…, n), f32.
+        x: (…, n), f32, f16, bf16 or i32.
         dim: along which they are looked for; along another than the last, at the price of copies.
 
     Returns:

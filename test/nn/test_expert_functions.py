@@ -63,7 +63,7 @@ def test_a_share_of_the_experts(session: nn.Session) -> None:
     x, (gate, up, down) = normal(5, HIDDEN), matrices(2)
     ids = np.array([[0, 3], [1, 1], [2, 0], [3, 0], [3, 2]], np.int32)
     weights = np.abs(normal(5, TOPK, dtype="f32"))
-    mask = np.array([0, 1, 0, 1], np.int32)
+    mask = np.array([0, 1, 0, 1])  # of 64 bits, as ids may be
     found = nn.fused_experts(x, gate, up, down, weights, ids, experts=4, expert_mask=mask)
     local = np.array([-1, 0, -1, 1])[ids]
     assert_close(found, layer(x, gate, up, down, weights, local), factor=8)

@@ -12,6 +12,7 @@ from operator_runner import CHIPS, agree
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import check_outputs, open_device, run_operator
 from ckmlir.targets import get_target
@@ -70,6 +71,10 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("scatter_rows", {"rows": 7, "m": 40, "n": 66, "dtype": "f16", "stride": 70}),
     ("scatter_rows", {"rows": 7, "m": 33, "n": 9, "dtype": "i32"}),
     ("scatter_rows", {"rows": 50, "m": 37, "n": 33, "dtype": "f16", "op": "store", "stride": 40}),
+    ("scatter_rows", {"rows": 7, "m": 33, "n": 9, "dtype": "f16"}),
+    ("scatter_rows", {"rows": 5, "m": 20, "n": 66, "dtype": "bf16", "stride": 67}),
+    ("scatter_rows", {"rows": 5, "m": 20, "n": 64, "dtype": "f16", "sums": "f32"}),
+    ("scatter_rows", {"rows": 3, "m": 0, "n": 1, "dtype": "bf16"}),
     ("scatter_rows", {"rows": 3, "m": 0, "n": 4, "op": "store"}),
     ("scatter_rows", {"rows": 0, "m": 4, "n": 4}),
     ("segment_sum", {"m": 100, "n": 130, "segments": 7}),
@@ -91,13 +96,26 @@ def test_kernels(name: str, keys: dict[str, Any]) -> None:
     agree(name, CHIPS[len(str(keys)) % 3], **keys)
 
 
-@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("chip", CHIPS)
 def test_rows_of_bf16_are_added(chip: str) -> None:
-    """In pairs, through pointers where buffers cannot; gfx90a lacks the instruction and says so."""
+    """In pairs, through pointers where buffers cannot; in f32 on gfx90a, which lacks the instruction and says so."""
     agree("scatter_rows", chip, rows=9, m=37, n=50, dtype="bf16")
-    operator, old = find_operator("scatter_rows"), get_target("gfx90a")
-    spec = operator.spec(operator.problem(dtype="bf16"), old)
-    assert any("bf16" in str(reason) for reason in operator.validate(spec, old))
+    operator, target = find_operator("scatter_rows"), get_target(chip)
+    own, chosen = (operator.spec(operator.problem(dtype="bf16", sums=sums), target) for sums in ("own", None))
+    assert chosen.sums == ("f32" if chip == "gfx90a" else "bf16")
+    reasons = operator.validate(own, target)
+    assert any("bf16" in str(one) and "sums=f32" in str(one) for one in reasons) if chip == "gfx90a" else not reasons
+
+
+@pytest.mark.parametrize(("sums", "total"), [("own", 256.0), ("f32", 512.0)])
+def test_many_rows_of_one_number(sums: str, total: float) -> None:
+    """Added one by one in bf16, ones come no further than 256."""
+    target, operator = get_target("gfx942"), find_operator("scatter_rows")
+    problem = operator.problem(rows=2, m=512, n=2, dtype="bf16", sums=sums)
+    ones = np.ones((512, 2), numpy_dtype("bf16", target))
+    arrays = {"x": ones, "ids": np.ones(512, np.int32)}
+    found = run_operator(operator, problem, arrays, target, open_device("sim", target)).outputs["y"]
+    assert found.astype(np.float32).tolist() == [[0.0, 0.0], [total, total]]
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
@@ -136,8 +154,10 @@ def test_the_longest_rows(name: str) -> None:
         ("argsort", {"n": 4097}, "n=4097: expected at most 4096"),
         ("topk", {"n": 5, "k": 6}, "k=6: a row has 5 elements"),
         ("scatter_rows", {"dtype": "i8"}, "dtype=i8: expected f32|f16|bf16|i32"),
-        ("scatter_rows", {"dtype": "f16", "n": 7}, "n=7: memory adds f16 in pairs"),
-        ("scatter_rows", {"dtype": "f16", "n": 8, "stride": 9}, "stride=9: memory adds f16 in pairs"),
+        ("scatter_rows", {"dtype": "f16", "sums": "own", "n": 7}, "n=7: memory adds f16 in pairs"),
+        ("scatter_rows", {"dtype": "f16", "sums": "own", "n": 8, "stride": 9}, "stride=9: memory adds f16 in pairs"),
+        ("scatter_rows", {"sums": "f32"}, "sums=f32: op=add of f32 leaves no choice; expected nothing"),
+        ("scatter_rows", {"dtype": "f16", "op": "store", "sums": "own"}, "sums=own: op=store of f16 leaves no choice"),
         ("gather_rows", {"n": 8, "stride": 7}, "stride=7: a row has 8 elements"),
         ("segment_sum", {"dtype": "i8"}, "dtype=i8"),
     ],

@@ -3,11 +3,14 @@
     y[ids[i]] = x[i]                              (op=store: of rows with one number any remains)
     y[r]      = sum of x[i] with ids[i] = r       (op=add, in no particular order)
 
-Rows of y that no number names are zeros; a number that is not a row of y is left out. f16 and bf16 are added in pairs
-of neighbours, so that n and the stride are even; gfx90a adds no bf16.
+Rows of y that no number names are zeros; a number that is not a row of y is left out.
 
-Arrays: x (m, n), ids (m) i32, y (rows, n). Kernel arguments: these, then m, n, rows, the stride of x (i32).
-Grid: tiles of x, those of a row next to each other; y is filled with zeros before.
+Memory adds f16 and bf16 in pairs of neighbours, and rounds each addition (`sums=own`). Where n or the stride is odd, or
+the chip adds no such pairs (bf16 on gfx90a), rows are added in f32, in a workspace, and a second kernel rounds them
+once (`sums=f32`), which a request may ask for too: it is more exact where many rows have one number.
+
+Arrays: x (m, n), ids (m) i32, y (rows, n). Kernel arguments: these, or the workspace for y, then m, n, rows, the stride
+of x (i32). Grid: tiles of x, those of a row next to each other; what rows are added to is filled with zeros before.
 """
 
 from __future__ import annotations
@@ -19,20 +22,29 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
+from ckmlir.ops.contraction.sum_parts import sum_over
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.rows import TILE_ROWS, RowsSpec, column_tiles, read_stride, rows_spec, some_values
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, Step, array_spec, ceil_div
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, Launch, Operator, Run, Step, array_spec, ceil_div
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, not_a_choice
-from ckmlir.ops.steps import OWN_KERNEL, Fill
+from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
+from ckmlir.ops.tensors.rounding import output_tolerance
 from ckmlir.targets import Target
 
 OPS = ("store", "add")
 DTYPES = ("f32", "f16", "bf16", "i32")
 PAIRS = ("f16", "bf16")
 """Types that memory adds two at a time."""
+PAIRED = ("buffer_atomic_pk_add_bf16", "global_atomic_pk_add_bf16")
+"""Features of chips that add pairs of bf16; all add pairs of f16."""
+SUMS = ("own", "f32")
+"""What rows of 16 bits may be added in: y's type, as memory adds them, or f32, rounded once."""
+WORKSPACE = "sums"
+"""Kernels' name for sums in f32 of other rows."""
 LARGEST = {"f32": OVERFLOW, "f16": 65504.0, "bf16": 255 * 2.0**120}
 """Sums of sizes from which on a sum on the way may be infinite."""
 LEAST = {"f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126}
@@ -41,7 +53,11 @@ LEAST = {"f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126}
 
 @dataclass(frozen=True)
 class Problem:
-    """m rows of n elements, `stride` elements apart, to go to `rows` rows."""
+    """m rows of n elements, `stride` elements apart, to go to `rows` rows.
+
+    Attributes:
+        sums: what they are added in, None where the chip decides; see `SUMS`.
+    """
 
     m: int
     n: int
@@ -49,19 +65,26 @@ class Problem:
     op: str
     dtype: str
     stride: int
+    sums: str | None
 
 
 @dataclass(frozen=True)
 class ScatterRowsSpec(RowsSpec):
-    """What the kernel's code depends on."""
+    """What the kernel's code depends on.
+
+    Attributes:
+        sums: the type of what it writes to.
+    """
 
     op: str = "store"
+    sums: str = "f16"
 
     kernel = "scatter_rows"
 
     @property
     def name(self) -> str:
-        return f"{self.kernel}_{self.op}_{self.dtype}_align{self.align}"
+        wide = "" if self.sums == self.dtype else f"_{self.sums}"
+        return f"{self.kernel}_{self.op}_{self.dtype}{wide}_align{self.align}"
 
 
 class ScatterRows(Operator[Problem, ScatterRowsSpec]):
@@ -77,20 +100,27 @@ class ScatterRows(Operator[Problem, ScatterRowsSpec]):
         Choice("op", "add", "what happens to rows with one number", OPS),
         Choice("dtype", "f32", "of x and y", DTYPES),
         Pitch("stride", None, "of the rows of x, in elements; by default n"),
-    )
+        Choice(
+            "sums", None, "what f16 and bf16 are added in: y's type, as memory adds pairs (the default where it does), "
+            "or f32", SUMS,
+        ),
+    )  # fmt: skip
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        m, n, rows, op, dtype = (values[name] for name in ("m", "n", "rows", "op", "dtype"))
-        problem = Problem(m, n, rows, op, dtype, read_stride(values, "stride"))
-        if problem.op == "add" and problem.dtype in PAIRS:
-            for name, size in (("n", problem.n), ("stride", problem.stride)):
+        m, n, rows, op, dtype, sums = (values[name] for name in ("m", "n", "rows", "op", "dtype", "sums"))
+        problem = Problem(m, n, rows, op, dtype, read_stride(values, "stride"), sums)
+        if sums and (op != "add" or dtype not in PAIRS):
+            raise RequestError(f"sums={sums}: op={op} of {dtype} leaves no choice; expected nothing")
+        if sums == "own":
+            for name, size in (("n", n), ("stride", problem.stride)):
                 if size % 2:
-                    raise RequestError(f"{name}={size}: memory adds {problem.dtype} in pairs; expected an even number")
+                    raise RequestError(f"{name}={size}: memory adds {dtype} in pairs; expected even, or sums=f32")
         return problem
 
     def spec(self, problem: Problem, target: Target) -> ScatterRowsSpec:
         found = rows_spec(ScatterRowsSpec, problem.dtype, problem.n, problem.stride)
-        return ScatterRowsSpec(found.dtype, found.align, problem.op)
+        sums = "f32" if _is_wide(problem, target) else problem.dtype
+        return ScatterRowsSpec(found.dtype, found.align, problem.op, sums)
 
     def validate(self, spec: ScatterRowsSpec, target: Target) -> list[Reason]:
         return list(_invalid(spec, target))
@@ -143,29 +173,67 @@ class ScatterRows(Operator[Problem, ScatterRowsSpec]):
             return {"y": Tolerance(0.0, 0.0, "integers wrap around, and are exact")}
         x = np.nan_to_num(np.abs(arrays["x"].astype(np.float64)), posinf=0)
         sizes = self.reference(problem, {"x": x, "ids": ids})["y"]
-        errors = counts * (find_dtype(problem.dtype).unit_roundoff * sizes + LEAST[problem.dtype])
-        free = (sizes >= LARGEST[problem.dtype]) & ~np.isnan(reference["y"])
-        return {"y": Tolerance(UNIT, errors, "sums rounded to their type after each addition, in any order", free)}
+        added = "f32" if _is_wide(problem, target) else problem.dtype
+        errors = counts * (find_dtype(added).unit_roundoff * sizes + LEAST[added])
+        free = (sizes >= LARGEST[added]) & ~np.isnan(reference["y"])
+        what = f"sums rounded to {added} after each addition, in any order"
+        if added == problem.dtype:
+            return {"y": Tolerance(UNIT, errors, what, free)}
+        return {"y": output_tolerance(np.where(free, np.inf, errors), problem.dtype, what, target)}
 
     def launch(self, problem: Problem, spec: ScatterRowsSpec, target: Target) -> Launch:
         scalars = map(i32, (problem.m, problem.n, problem.rows, problem.stride))
         grid = column_tiles(problem.n, spec) if problem.rows else 0, ceil_div(problem.m, TILE_ROWS), 1
-        return Launch(grid, spec.block, ("x", "ids", "y", *scalars))
+        return Launch(grid, spec.block, ("x", "ids", _written(spec), *scalars))
 
     def steps(self, problem: Problem, spec: ScatterRowsSpec, target: Target) -> tuple[Step, ...]:
-        return (OWN_KERNEL,) if self.writes_nothing(problem) else (Fill("y", 0), OWN_KERNEL)
+        """Zeros, to which rows are added; and what rounds sums in f32."""
+        if self.writes_nothing(problem):
+            return (OWN_KERNEL,)
+        rows, n, written = problem.rows, problem.n, _written(spec)
+        queued: tuple[Step, ...] = (Fill(written, 0), OWN_KERNEL)
+        if written != WORKSPACE:
+            return queued
+        rounded = sum_over(1, (rows, n), spec.sums, (rows * n, n, 1), problem.dtype, (n, 1))
+        return (*queued, Run(SUM_PARTS, rounded, {"acc_parts": WORKSPACE, "c": "y"}))
+
+    def workspaces(self, problem: Problem, spec: ScatterRowsSpec, target: Target) -> tuple[Workspace, ...]:
+        if _written(spec) != WORKSPACE or self.writes_nothing(problem):
+            return ()
+        size = problem.rows * problem.n * find_dtype(spec.sums).bytes
+        if size > MAXIMUM_ARRAY_BYTES:
+            raise RequestError(
+                f"rows={problem.rows}: sums in f32 take {size} bytes; kernels address at most {MAXIMUM_ARRAY_BYTES}"
+            )
+        return (Workspace(WORKSPACE, size),)
+
+
+def _is_wide(problem: Problem, target: Target) -> bool:
+    """Whether rows of 16 bits are added in f32."""
+    if problem.op != "add" or problem.dtype not in PAIRS:
+        return False
+    if problem.sums is not None:
+        return problem.sums == "f32"
+    adds_pairs = problem.dtype != "bf16" or any(map(target.has, PAIRED))
+    return not adds_pairs or problem.n % 2 == 1 or problem.stride % 2 == 1
+
+
+def _written(spec: ScatterRowsSpec) -> str:
+    """The array that rows go to."""
+    return "y" if spec.sums == spec.dtype else WORKSPACE
 
 
 def _invalid(spec: ScatterRowsSpec, target: Target) -> Iterator[Reason]:
     yield from spec.invalid()
     yield from not_a_choice(spec, op=OPS, dtype=DTYPES)
-    if spec.op != "add":
+    if spec.sums != spec.dtype and (spec.sums != "f32" or spec.op != "add" or spec.dtype not in PAIRS):
+        yield Reason("sums", spec.sums, f"op={spec.op} of {spec.dtype} writes its own type", f"expected {spec.dtype}")
+    if spec.op != "add" or spec.sums == "f32":
         return
     if spec.dtype in PAIRS and spec.align % 2:
         yield Reason("align", spec.align, f"memory adds {spec.dtype} in pairs", "expected an even number")
-    features = ("buffer_atomic_pk_add_bf16", "global_atomic_pk_add_bf16")
-    if spec.dtype == "bf16" and not any(map(target.has, features)):
-        yield Reason("dtype", spec.dtype, target.lacks(features[1]), "expected another type")
+    if spec.dtype == "bf16" and not any(map(target.has, PAIRED)):
+        yield Reason("dtype", spec.dtype, target.lacks(PAIRED[1]), "expected another type, or sums=f32")
 
 
 OPERATOR = ScatterRows()

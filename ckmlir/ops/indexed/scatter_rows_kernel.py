@@ -5,6 +5,7 @@ from typing import Any
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import (
     Kernel,
+    cast,
     coordinates,
     i32,
     kernel,
@@ -25,7 +26,7 @@ PUT = {"store": scatter, "add": scatter_add}
 
 def build(spec: ScatterRowsSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
-    arguments: dict[str, Any] = {"x": ptr(spec.dtype), "ids": ptr("i32"), "y": ptr(spec.dtype)}
+    arguments: dict[str, Any] = {"x": ptr(spec.dtype), "ids": ptr("i32"), "y": ptr(spec.sums)}
     arguments.update(dict.fromkeys(("m", "n", "rows", "stride"), i32))
     tile = TILE_ROWS, spec.columns
 
@@ -37,6 +38,6 @@ def build(spec: ScatterRowsSpec, target: Target) -> Kernel:
         ids = where(coordinates(ids, 0) < given.m - row, ids, -1)
         x = view(given.x, (given.m, n), (stride, 1)).pad(*tile).window(tile, (row, column))
         y = view(given.y, (given.rows, n), (n, 1)).pad(1, tile[1]).window(tile, (0, column))
-        PUT[spec.op](load(x, coalesced(tile, WAVES, 1, spec.align)), y, ids, 0)
+        PUT[spec.op](cast(load(x, coalesced(tile, WAVES, 1, spec.align)), spec.sums), y, ids, 0)
 
     return scatter_rows
