@@ -1,4 +1,4 @@
-"""What the steady loops of GEMM consist of, for one step along K: the table of docs/schedules.md.
+"""What the steady loops of GEMM consist of, for one step along K: the table of results/steady_loops.md.
 
     python benchmarks/steady_loops.py
 
