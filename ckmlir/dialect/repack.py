@@ -58,7 +58,7 @@ class RepackFragmentOp(Ck.Operation, name="repack_fragment", traits=[ext.Pure]):
             f"takes and gives vectors of i8, not {source} and {result}",
         )
         block = packing.elements * packing.bytes
-        expect(source.shape[0] % block == 0, f"{source.shape[0]} bytes are no whole blocks of {block}")
+        expect(source.shape[0] % block == 0, f"{source.shape[0]} bytes are not whole blocks of {block}")
         expect(source == result, f"gives as many bytes as it takes, {source.shape[0]}, not {result.shape[0]}")
 
 

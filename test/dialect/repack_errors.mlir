@@ -43,7 +43,7 @@ func.func @threads(%x: !ck.tile<[1, 128], i8, "d0: 1, d1: 64@lane 2@y0">) {
 // -----
 
 func.func @block(%x: vector<6xi8>) {
-  // expected-error@+1 {{'ck.repack_fragment' 6 bytes are no whole blocks of 12}}
+  // expected-error@+1 {{'ck.repack_fragment' 6 bytes are not whole blocks of 12}}
   %0 = "ck.repack_fragment"(%x) {format = "bf6"} : (vector<6xi8>) -> vector<6xi8>
   return
 }

@@ -181,7 +181,7 @@ def requests() -> Iterator[tuple[str, Request]]:
 
 
 def _cuts_bytes(name: str, shape: Request) -> bool:
-    """Whether a permutation has rows that are no whole bytes of packed elements, or a copy a path that takes none."""
+    """Whether a permutation has rows that are not whole bytes of packed elements, or a copy a path that takes none."""
     if name == "copy":
         return shape["through"] != "none"
     row = {"permute": shape.get("shape", (0,))[-1], "transpose2d": shape.get("m"), "batched_transpose": shape.get("c")}

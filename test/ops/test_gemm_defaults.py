@@ -308,7 +308,7 @@ def test_a_step_of_part_of_a_group_is_refused() -> None:
     operator, target = find_operator("mx_gemm"), get_target("gfx942")
     problem = operator.problem(block=(96, 64, 48), wave=(2, 4))
     (reason, *_) = operator.validate(operator.spec(problem, target), target)
-    assert "steps of 48 along K are no whole groups" in str(reason)
+    assert "steps of 48 along K are not whole groups" in str(reason)
 
 
 def test_three_tiles_of_columns_are_not_halved() -> None:

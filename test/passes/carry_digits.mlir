@@ -41,7 +41,7 @@ func.func @of_the_origin(%p: !llvm.ptr<1>, %places: i32, %c: i32 {ck.divisor = 6
 
 // -----
 
-// Rows of 8 are no whole steps: every thread has digits of its own, and all its loads have them in common. The origin may
+// Rows of 8 are not whole steps: every thread has digits of its own, and all its loads have them in common. The origin may
 // be the index and what does not change. The comparison is a carry of the vector unit.
 !view = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%8], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%8]); view(d0, d3) align 8">
 !window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%8], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%8]); view(d0, d3) align 8", [64, 64]>

@@ -198,7 +198,7 @@ def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
             why = f"steps of {spec.block[2]} along K are less than a group of scales"
             yield Reason("block", spec.block, why, f"expected {group} or more along K")
         elif spec.block[2] % group:
-            why = f"steps of {spec.block[2]} along K are no whole groups of scales"
+            why = f"steps of {spec.block[2]} along K are not whole groups of scales"
             yield Reason("block", spec.block, why, f"expected a multiple of {group} along K")
         elif group % spec.mfma[2] and not spec.scaled_by_instruction:
             why = f"a group of scales is {group} elements along K"

@@ -1,4 +1,4 @@
-"""Images whose channels are no multiple of four, filled up with zeros so that rows of a window are vectors.
+"""Images whose channels are not a multiple of four, filled up with zeros so that rows of a window are vectors.
 
 Elements of such images can only be loaded one by one, or in pairs. Where windows of many positions meet them, they are
 copied first, to as many channels as a multiple of four, with the padding along the last dimension around them; weights
