@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ckmlir.ops import find_operator
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime.timing import model_kernels
 from ckmlir.sim.timing.parameters import TARGETS, load
 from ckmlir.targets import get_target

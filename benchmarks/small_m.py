@@ -18,7 +18,7 @@ from typing import Any
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime.timing import model_kernels
 from ckmlir.sim.timing.parameters import load
 from ckmlir.targets import get_target

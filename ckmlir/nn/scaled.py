@@ -17,7 +17,7 @@ from ckmlir.nn.given import Given, elements_in, pitch_of
 from ckmlir.nn.plain import checked, shown
 from ckmlir.nn.products import MOST_BATCH, epilogue, layout_of, pair_of, transposed
 from ckmlir.ops.dtypes import POWER, find_dtype
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime.device import DeviceError
 
 LENGTHS = (128, 64, 32)

@@ -27,8 +27,8 @@ from ckmlir.nn.array import asarray as array_of
 from ckmlir.nn.array import empty as empty_on
 from ckmlir.nn.given import Given, Home
 from ckmlir.nn.gradients import refuse_gradients, wants_gradient
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.runtime.arguments import packed_strides
 from ckmlir.runtime.device import Device, DeviceError
 from ckmlir.runtime.executable import Executable

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, Run, require_valid
+from ckmlir.ops.operator import Launch, Operator, Run, require_valid
 from ckmlir.ops.spec import Spec
 from ckmlir.ops.steps import Fill, PackOnHost, Workspace, place_of
 from ckmlir.targets import Target

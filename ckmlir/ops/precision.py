@@ -9,7 +9,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets.cdna import WAVE_SIZE
 
 LEAST_NORMAL, DENORMAL = 2.0**-126, 2.0**-149

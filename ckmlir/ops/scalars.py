@@ -49,6 +49,11 @@ def gcd(*values: int) -> int:
     return math.gcd(*values)
 
 
+def ceil_div(numerator: int, denominator: int) -> int:
+    """The quotient rounded up."""
+    return -(-numerator // denominator)
+
+
 _PLAIN = (int, float)
 """What nearly all are; to ask whether a class has what it has not takes half a microsecond."""
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec, Operator
+from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.shared_places import from_shared_places
 from ckmlir.targets import Target

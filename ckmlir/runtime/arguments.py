@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import named_dtype, numpy_dtype
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.runtime.device import DeviceError
 from ckmlir.targets import Target
 

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ckmlir.compiler import CompiledKernel
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import numpy_dtype
-from ckmlir.ops.operator import ArraySpec, Operator
+from ckmlir.ops.operator import Operator
 from ckmlir.ops.plan import Plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec

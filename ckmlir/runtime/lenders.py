@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ALIGNMENT
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import ALIGNMENT
 from ckmlir.runtime.arguments import packed_strides, view_of
 from ckmlir.runtime.device import DeviceError, HostMemory, Memory
 

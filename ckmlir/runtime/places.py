@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.runtime.device import Device, KernelFault, LabelsMemory, Memory, MemoryPart
 
 GUARD_BYTES = 256

@@ -8,9 +8,10 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Comparison, compare
 from ckmlir.ops.dtypes import numpy_dtype
-from ckmlir.ops.operator import ArraySpec, Operator, require_valid
+from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.ops.plan import Plan
 from ckmlir.ops.request import RequestError, show
 from ckmlir.ops.shared_places import from_shared_places

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import ArraySpec
 
 UNTOUCHED = 0xFF
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ckmlir.errors import CkmlirError, suggest
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import numpy_dtype, storage_dtype
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.targets import Target
 
 MAGIC = b"\x93NUMPY"

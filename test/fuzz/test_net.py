@@ -12,7 +12,7 @@ from drawing import draw, minimal
 from trial import FAILED, REFUSED, RIGHT, Outcome, TakesTooLong, Trial, attempt, time_limit
 
 from ckmlir.ops import OPERATORS, find_operator
-from ckmlir.ops.operator import ArraySpec
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.special_values import KINDS, special_inputs, special_values
 from ckmlir.runtime import KernelFault, open_device

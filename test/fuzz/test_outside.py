@@ -11,8 +11,8 @@ import pytest
 from outside import call_on_host, draw_form, run_on_damaged_files, small
 from trial import FAILED, Outcome
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.runtime import executable
 from ckmlir.targets import TARGETS
 

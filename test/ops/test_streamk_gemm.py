@@ -14,9 +14,9 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS
 from ckmlir.ops.gemm.streamk_gemm import REDUCTIONS, Shares
-from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.plan import FillStep, make_plan
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.scheduling.machine_loop import steady_loop

@@ -10,8 +10,8 @@ import pytest
 from ckmlir.codeobject import CodeObject
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.dtypes import numpy_dtype
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice

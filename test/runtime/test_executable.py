@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ckmlir.ops import find_operator
-from ckmlir.ops.operator import array_spec
+from ckmlir.ops.arrays import array_spec
 from ckmlir.runtime import Device, DeviceError, check_outputs, open_device
 from ckmlir.runtime.arguments import view_of
 from ckmlir.runtime.compile_cache import compile_cached

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from ckmlir.ops import find_operator
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.dtypes import DTYPES, numpy_dtype
-from ckmlir.ops.operator import ArraySpec, array_spec
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import DeviceProperties, KernelFault, check_outputs, open_device, operator_kernels, run_operator
 from ckmlir.runtime.device import DeviceError

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.fmha_fwd_spec import (
     DTYPES,
     HEAD_TILES,
@@ -67,14 +68,7 @@ from ckmlir.ops.attention.tolerance import fmha_tolerances, held, stored
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import (
-    NOTHING,
-    Argument,
-    ArraySpec,
-    Launch,
-    Operator,
-    array_spec,
-)
+from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator
 from ckmlir.ops.packing import pack_values
 from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Choice, Flag, Integer, Key, Real, RequestError
 from ckmlir.ops.scalars import f32, i32, i64

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, channel_multiple
 from ckmlir.ops.attention.fmha_fwd_splitkv import OPERATOR as ATTENTION
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
@@ -39,10 +40,10 @@ from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Series
-from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator
 from ckmlir.ops.precision import DENORMAL, OVERFLOW, UNIT, in_f32
 from ckmlir.ops.request import Choice, Flag, Integer, Key, RequestError
-from ckmlir.ops.scalars import i32, i64
+from ckmlir.ops.scalars import ceil_div, i32, i64
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

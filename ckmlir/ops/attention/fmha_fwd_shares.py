@@ -22,13 +22,14 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.fmha_fwd_spec import SEQUENCES, lists_of
 from ckmlir.ops.attention.fmha_fwd_splitkv_combine import MOST_SPLITS
 from ckmlir.ops.attention.sequences import KEYS, Rows, read_sequences
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.operator import Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.operator import Argument, Launch, Operator
 from ckmlir.ops.request import Integer, PowerOfTwo, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

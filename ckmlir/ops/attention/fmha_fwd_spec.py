@@ -28,7 +28,7 @@ from ckmlir.ops.attention.schedule_choice import (
 )  # fmt: skip
 from ckmlir.ops.attention.schedule_choice import edge as choose_edge
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
 from ckmlir.ops.schedules import EDGE as EDGES
 from ckmlir.ops.schedules import parse as parse_schedule

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import array_spec
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, FmhaFwdSpec
 from ckmlir.ops.attention.fmha_fwd_splitkv_combine import MOST_SPLITS, CombineProblem
@@ -45,7 +46,7 @@ from ckmlir.ops.attention.splits import SHARED, SplitProblem, shares_of_a_head, 
 from ckmlir.ops.attention.tolerance import fmha_tolerances, stored
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.operator import Argument, Launch, Run, Step, array_spec
+from ckmlir.ops.operator import Argument, Launch, Run, Step
 from ckmlir.ops.precision import UNIT
 from ckmlir.ops.request import Integer, Key
 from ckmlir.ops.scalars import i32, i64

@@ -26,16 +26,17 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import Rows, read_sequences
 from ckmlir.ops.attention.tolerance import held, stored
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator
 from ckmlir.ops.precision import LEAST_NORMAL, OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
-from ckmlir.ops.scalars import i32, i64
+from ckmlir.ops.scalars import ceil_div, i32, i64
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, array_spec
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Lengths
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, array_spec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.spec import by
 from ckmlir.ops.tensors.arrays import checked_strides
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.sequences import PAGES, Rows
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import ArraySpec, array_spec, ceil_div
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.scalars import ceil_div
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.attention.source import Source
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, Integer, PowerOfTwo, RequestError
+from ckmlir.ops.scalars import ceil_div
 
 if TYPE_CHECKING:
     from random import Random

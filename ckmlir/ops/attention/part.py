@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.attention.problem import LEAST_SCALE, MOST_SCALE, Place, Problem
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import Argument, ArraySpec
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import Key
 from ckmlir.ops.spec import Reason

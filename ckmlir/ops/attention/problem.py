@@ -8,11 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, alignment
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import Argument, ArraySpec, alignment
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.packing import elements
 
 LEAST_SCALE, MOST_SCALE = 2.0**-50, 2.0**50

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ckmlir.ops.attention.schedule_choice import DEFAULT
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 
 AHEAD = "qr_two_ahead"
 """The schedule of blocks of few rows."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.orders import IN_ONE_ROW
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ceil_div
+from ckmlir.ops.scalars import ceil_div
 
 
 def packable(problem: Problem) -> bool:

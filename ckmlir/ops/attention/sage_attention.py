@@ -22,13 +22,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.parts.sage_scales import SageScales
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import Choice, Key
 from ckmlir.targets import Target
 

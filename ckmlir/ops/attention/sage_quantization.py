@@ -10,7 +10,7 @@ from ckmlir.ops.attention.parts.sage_scales import SageScales
 from ckmlir.ops.attention.problem import LEAST_SCALE, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import numpy_dtype
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.tensors.rounding import saturated
 from ckmlir.targets import Target
 

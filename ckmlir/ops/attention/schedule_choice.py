@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ckmlir.ops.attention.paged_spec import gathers, page_size
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
 DEFAULT, OUT_OF_PHASE, WOVEN = "qr", "qr_async_ping_pong", "qr_woven"

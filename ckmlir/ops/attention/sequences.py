@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.list_keys import Series
-from ckmlir.ops.operator import ArraySpec, array_spec
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, RequestError, show
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.packing import elements
 
 if TYPE_CHECKING:

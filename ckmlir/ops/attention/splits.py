@@ -10,7 +10,7 @@ from ckmlir.ops.attention.fmha_fwd_splitkv_combine import MOST_SPLITS
 from ckmlir.ops.attention.orders import DEALT
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.row_packing import blocks_of_queries, busy_workgroups
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
 SHARED = ("counts", "begins")

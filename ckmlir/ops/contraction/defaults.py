@@ -15,7 +15,7 @@ from ckmlir.ops.contraction.few_rows import few_rows, filled
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.targets import Target

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ckmlir.ops.contraction.parts import LEAST_PRODUCTS, default_parts, tile_cycles
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
 MOST_ROWS = 64

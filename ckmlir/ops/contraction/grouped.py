@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec
 from ckmlir.ops.contraction.operator import real_type
@@ -16,9 +17,8 @@ from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Reals, Series
-from ckmlir.ops.operator import ArraySpec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
-from ckmlir.ops.scalars import gcd
+from ckmlir.ops.scalars import ceil_div, gcd
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from ckmlir.ops.contraction.block_resources import MOST_RESIDENT, block_resources
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 

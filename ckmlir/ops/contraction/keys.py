@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.contraction.contraction_spec import (
     COMPUTED,
     EPILOGUES,
@@ -23,7 +24,6 @@ from ckmlir.ops.contraction.shuffle import COLUMNS
 from ckmlir.ops.contraction.side import KINDS, MOST, NAMES, TYPES, SideTensor
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Lengths, Numbers, Words
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Key, Pitch, Real, RequestError
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.tensors.arrays import checked_strides

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ckmlir.ops.operator import ArraySpec, alignment
+from ckmlir.ops.arrays import ArraySpec, alignment
 from ckmlir.ops.tensors.folding import Folded, fold
 from ckmlir.ops.tensors.tiling import STRIDED, UNIT
 

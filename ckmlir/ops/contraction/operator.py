@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, require_reachable
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.axes import axes_of
@@ -25,11 +26,11 @@ from ckmlir.ops.contraction.slices import default_epilogue, default_slices
 from ckmlir.ops.contraction.tolerance import gemm_tolerance, magnitudes, overflowing_parts, rounded_parts, widened
 from ckmlir.ops.contraction.wishes import Plan, plan_of, wish_of
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div, require_reachable
+from ckmlir.ops.operator import NOTHING, Launch, Operator, Run, Step
 from ckmlir.ops.packing import pack_values
 from ckmlir.ops.precision import PRECISIONS
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
-from ckmlir.ops.scalars import f32, f64, i32
+from ckmlir.ops.scalars import ceil_div, f32, f64, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.expression import evaluate_exactly

@@ -6,7 +6,7 @@ import math
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
 LEAST_STEPS, STEPS_TO_SAVE = 3, 16

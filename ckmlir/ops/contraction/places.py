@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ckmlir.ops.arrays import ALIGNMENT, ArraySpec, array_spec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ALIGNMENT, ArraySpec, array_spec
 from ckmlir.ops.request import RequestError
 
 

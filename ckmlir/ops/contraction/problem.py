@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from ckmlir.ops.arrays import ArraySpec, alignment
 from ckmlir.ops.contraction.contraction_spec import (
     accumulator_names,
     accumulator_type,
@@ -21,7 +22,7 @@ from ckmlir.ops.contraction.side import SideTensor
 from ckmlir.ops.contraction.sources import Source
 from ckmlir.ops.contraction.sparsity import BY_ROWS, PIECE, PIECES, index_bytes, index_shape, kept
 from ckmlir.ops.dtypes import PACKED_INTEGERS, Dtype, find_dtype
-from ckmlir.ops.operator import ArraySpec, alignment, ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:  # plain products load quickly without

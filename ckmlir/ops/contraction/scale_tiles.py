@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 
 if TYPE_CHECKING:
     import numpy.typing as npt

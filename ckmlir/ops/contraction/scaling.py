@@ -13,7 +13,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.scale_tiles import TILINGS, tiled_shape, untile_scales
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets.mfma import SCALED_BLOCK
 
 MAJORS = ("k", "rows")

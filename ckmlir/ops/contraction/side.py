@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ckmlir.ops.arrays import alignment
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import alignment
 
 MOST = 4
 """D tensors that an epilogue may take; CK Tile's examples have two."""

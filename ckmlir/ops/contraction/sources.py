@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import alignment
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.shuffle import COLUMNS, shuffled_shape, unshuffle_b
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype, numpy_dtype
-from ckmlir.ops.operator import alignment, ceil_div
 from ckmlir.ops.packing import unpack_values
 from ckmlir.ops.precision import LEAST_NORMAL, PRECISIONS, through_jumps
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.tensors.expression import check_f64, evaluate_exactly, parse, read_expression
 from ckmlir.ops.tensors.rounding import Bounded, bounded_error, saturated
 from ckmlir.targets import Target

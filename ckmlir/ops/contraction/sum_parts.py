@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import (
     COMPUTED,
@@ -34,7 +35,7 @@ from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import MOST, NAMES, TYPES
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.list_keys import Numbers, Words
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run
+from ckmlir.ops.operator import NOTHING, Launch, Operator, Run
 from ckmlir.ops.precision import PRECISIONS, Precision, order_decides
 from ckmlir.ops.request import Choice, Integer, Real, RequestError
 from ckmlir.ops.scalars import f32, f64, i32

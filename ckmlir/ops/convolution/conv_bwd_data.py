@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import LARGE
@@ -37,9 +38,9 @@ from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Words
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, Launch, ceil_div
+from ckmlir.ops.operator import Launch
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import LARGE
@@ -33,8 +34,8 @@ from ckmlir.ops.contraction.problem import Batch, Problem
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ceil_div
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.tensors.sliding import image_steps
 from ckmlir.targets import Target
 

@@ -17,11 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.contraction.windows import Windows
 from ckmlir.ops.convolution.geometry import Geometry
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.layout.img2col import OPERATOR as IMG2COL
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, Run, ceil_div
+from ckmlir.ops.operator import Run
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.steps import Workspace
 
 MULTIPLE = 4

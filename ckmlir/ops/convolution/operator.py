@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, alignment
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import LARGE, SMALL
@@ -28,8 +29,9 @@ from ckmlir.ops.convolution.filled import Filled
 from ckmlir.ops.convolution.geometry import Geometry
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.batched_gemm import OPERATOR as PRODUCTS
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, Launch, Run, Step, alignment, ceil_div
+from ckmlir.ops.operator import Launch, Run, Step
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.steps import Fill, Workspace
 from ckmlir.ops.tensors.arrays import packed
 from ckmlir.ops.tensors.sliding import image_steps

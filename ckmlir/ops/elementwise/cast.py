@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import PACKED_TYPES, TENSOR_TYPES
 from ckmlir.ops.list_keys import Numbers
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.packing import bytes_of
 from ckmlir.ops.request import Choice, RequestError
 from ckmlir.ops.tensors.arrays import Operand, checked_strides

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from ckmlir.dialect.packing import PACKED
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import PACKED_INTEGERS
 from ckmlir.ops.list_keys import Numbers
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.operator import Launch, Operator
 from ckmlir.ops.request import Choice, Flag, RequestError, show
-from ckmlir.ops.scalars import gcd, i32
+from ckmlir.ops.scalars import ceil_div, gcd, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

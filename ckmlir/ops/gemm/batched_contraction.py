@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import MOST_DIMENSIONS, ContractionSpec
 from ckmlir.ops.contraction.keys import PAIR_KEYS, PLAN_KEYS, batched, expression_keys, read_problem
@@ -30,7 +31,6 @@ from ckmlir.ops.contraction.problem import Batch, Problem
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Numbers
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.tensors.arrays import checked_strides, packed
 from ckmlir.ops.tensors.values import moved_values

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, alignment, array_spec, require_reachable
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.sparsity import (
     BY_ROWS,
@@ -34,19 +35,9 @@ from ckmlir.ops.contraction.sparsity import (
     kept,
 )  # fmt: skip
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import (
-    MAXIMUM_ARRAY_BYTES,
-    NOTHING,
-    ArraySpec,
-    Launch,
-    Operator,
-    alignment,
-    array_spec,
-    ceil_div,
-    require_reachable,
-)  # fmt: skip
+from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
 from ckmlir.ops.tensors.mapping import ALIGN
 from ckmlir.ops.tensors.values import moved_values

@@ -13,13 +13,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.keys import expression_keys
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.gemm.gated_gemm import PRODUCTS
 from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
 from ckmlir.ops.gemm.gemm_quant import GemmQuant
-from ckmlir.ops.operator import ArraySpec
 
 LARGE_INTEGER = 64
 """About what i8 elements are, of -128 to 127."""

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
@@ -40,8 +41,8 @@ from ckmlir.ops.contraction.sources import GROUPS, Source
 from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import PACKED_INTEGERS
 from ckmlir.ops.gemm.gemm_multi_abd import GemmMultiABD
-from ckmlir.ops.operator import ArraySpec, ceil_div
 from ckmlir.ops.request import Choice, Flag, Pitch, RequestError
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
 DTYPES = ("f16", "bf16")

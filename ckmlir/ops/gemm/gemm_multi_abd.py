@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
@@ -49,7 +50,6 @@ from ckmlir.ops.contraction.sources import (
 )
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.list_keys import Numbers, Words
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import Key, Pitch
 from ckmlir.ops.tensors.expression_key import ExpressionKey
 from ckmlir.ops.tensors.values import moved_values

@@ -29,6 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ckmlir.dialect.packing import PACKED
+from ckmlir.ops.arrays import ArraySpec, alignment
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import COMPUTED, LAYOUTS, ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
@@ -49,7 +50,6 @@ from ckmlir.ops.contraction.scaling import MAJORS, Scale
 from ckmlir.ops.contraction.scaling import ZEROS as SHIFTS
 from ckmlir.ops.contraction.tolerance import magnitudes
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
-from ckmlir.ops.operator import ArraySpec, alignment
 from ckmlir.ops.precision import LEAST_NORMAL, OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Flag, Pitch, RequestError
 from ckmlir.targets import Target

@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
@@ -61,7 +62,7 @@ from ckmlir.ops.contraction.wishes import wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.gemm.grouped_keys import EACH, LAUNCH_KEYS, NUMBERS, PLACES
-from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, Run, Step, array_spec
+from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator, Run, Step
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, RequestError
 from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, unlike

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
@@ -39,7 +40,6 @@ from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.scaling import ORDERS, POWERS
 from ckmlir.ops.dtypes import PACKED_FLOATS
 from ckmlir.ops.gemm.gemm_quant import RESULT_KEYS, SCALE_PITCHES, GemmQuant, scale_of
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import Choice
 from ckmlir.targets import Target
 from ckmlir.targets.mfma import SCALED_BLOCK

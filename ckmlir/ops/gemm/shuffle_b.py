@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, alignment, array_spec, require_reachable
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.shuffle import COLUMNS, shuffle_b, shuffled_shape
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div, require_reachable
+from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two, unlike
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target

@@ -32,9 +32,9 @@ from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.sum_parts import cleared
 from ckmlir.ops.contraction.wishes import Wish
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, Launch, Step, ceil_div
+from ckmlir.ops.operator import NOTHING, Launch, Step
 from ckmlir.ops.request import Choice, Integer, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
 from ckmlir.targets import Target

@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.indexed.rows import WAVES, read_stride, some_values
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.operator import Launch, Operator
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

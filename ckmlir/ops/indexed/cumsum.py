@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.rows import read_stride
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Flag, Integer, Pitch
-from ckmlir.ops.scalars import gcd, i32
+from ckmlir.ops.scalars import ceil_div, gcd, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

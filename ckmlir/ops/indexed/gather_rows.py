@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.indexed.rows import DTYPES, TILE_ROWS, RowsSpec, column_tiles, read_stride, rows_spec, some_values
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.operator import Launch, Operator
 from ckmlir.ops.request import Choice, Integer, Pitch
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 

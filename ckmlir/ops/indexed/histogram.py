@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.operator import Launch, Operator
 from ckmlir.ops.request import MAXIMUM_SIZE, Integer, RequestError
-from ckmlir.ops.scalars import gcd, i32
+from ckmlir.ops.scalars import ceil_div, gcd, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

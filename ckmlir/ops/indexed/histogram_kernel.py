@@ -25,7 +25,7 @@ from ckmlir.lang import (
     zeros,
 )
 from ckmlir.ops.indexed.histogram import EACH, WAVES, HistogramSpec
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.indexed.rows import DTYPES, read_stride
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, array_spec
+from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.request import Choice, Integer, Pitch
 from ckmlir.ops.scalars import gcd, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice

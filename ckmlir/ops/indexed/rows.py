@@ -8,10 +8,11 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import alignment
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import alignment, ceil_div
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
 from ckmlir.targets.cdna import WAVE_SIZE
 

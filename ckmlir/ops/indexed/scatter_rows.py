@@ -21,15 +21,16 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import sum_over
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.rows import TILE_ROWS, RowsSpec, column_tiles, read_stride, rows_spec, some_values
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, Launch, Operator, Run, Step, array_spec, ceil_div
+from ckmlir.ops.operator import Launch, Operator, Run, Step
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, not_a_choice
 from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
 from ckmlir.ops.tensors.rounding import output_tolerance

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.rows import RowsSpec, column_tiles, read_stride, rows_spec, some_values
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec
+from ckmlir.ops.operator import Launch, Operator
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Integer, Pitch
 from ckmlir.ops.scalars import i32

@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import TENSOR_TYPES, find_dtype
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator
+from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.request import Choice, Integer
 from ckmlir.ops.spec import Reason, by, unlike
 from ckmlir.ops.tensors.arrays import packed

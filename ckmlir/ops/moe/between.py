@@ -14,12 +14,13 @@ from typing import ClassVar, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.sources import rounded
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.moe.moe_smoothquant import OPERATOR as MOE_SMOOTHQUANT
 from ckmlir.ops.moe.moe_smoothquant import Problem as Smoothquant
-from ckmlir.ops.operator import ArraySpec, Run, Step
+from ckmlir.ops.operator import Run, Step
 from ckmlir.ops.precision import UNIT
 from ckmlir.ops.rows.quantization import quantized_tolerances
 from ckmlir.ops.steps import Fill, Workspace

@@ -19,9 +19,9 @@ from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.moe.layer_problem import FIRST, LayerProblem
-from ckmlir.ops.operator import NOTHING, Argument, Launch, Run, Step, ceil_div
+from ckmlir.ops.operator import NOTHING, Argument, Launch, Run, Step
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
-from ckmlir.ops.scalars import f32, i32
+from ckmlir.ops.scalars import ceil_div, f32, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.targets import Target

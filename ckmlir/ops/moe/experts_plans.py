@@ -23,7 +23,7 @@ from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_problem import ACCUMULATORS, ExpertsProblem
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.linearity import is_linear
 from ckmlir.targets import Target

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, array_spec
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS, accumulator_type
 from ckmlir.ops.contraction.keys import read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
@@ -14,7 +15,6 @@ from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_scales import packed_bytes, read_scales, with_scales
 from ckmlir.ops.moe.routing import MOST_SLOTS, TOKEN_BITS, most_units
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, array_spec
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.tensors.expression import read_expression
 

@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
@@ -48,7 +49,7 @@ from ckmlir.ops.moe.experts_problem import ACCUMULATORS
 from ckmlir.ops.moe.layer_problem import FIRST, LISTS, NARROW, UNITS, LayerProblem, read_layer
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step
+from ckmlir.ops.operator import NOTHING, Launch, Operator, Run, Step
 from ckmlir.ops.request import Choice, Integer, Key
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import OWN_KERNEL, Workspace

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
 from ckmlir.ops.moe.between import FLOATS, INTER, AsComputed, Between, Quantised
@@ -15,8 +16,8 @@ from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_smoothquant import OPERATOR as MOE_SMOOTHQUANT
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.moe.moe_sorting import Problem as Sorting
-from ckmlir.ops.operator import ArraySpec, ceil_div
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.scalars import ceil_div
 
 UNITS = (16, 32, 64, 128)
 LISTS = ("sorted_ids", "sorted_weights", "expert_ids", "totals")

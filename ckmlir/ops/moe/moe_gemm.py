@@ -37,6 +37,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.axes import axes_of
@@ -64,9 +65,9 @@ from ckmlir.ops.moe.experts_plans import plans
 from ckmlir.ops.moe.experts_problem import A_ROWS, ACCUMULATORS, C_ROWS, ENTRIES, KINDS, ExpertsProblem, read_experts
 from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, operator_of, smaller
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
+from ckmlir.ops.operator import NOTHING, Launch, Operator, Run, Step
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
 from ckmlir.ops.tensors.expression_key import ExpressionKey

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.moe.between import FLOATS
 from ckmlir.ops.moe.fused_moe import LAYER_KEYS, FusedMoe
 from ckmlir.ops.moe.layer_problem import LayerProblem, read_layer
 from ckmlir.ops.moe.topk_softmax import OPERATOR as TOPK_SOFTMAX
-from ckmlir.ops.operator import ArraySpec, Run, Step
+from ckmlir.ops.operator import Run, Step
 from ckmlir.ops.request import Choice
 from ckmlir.ops.steps import Workspace
 from ckmlir.targets import Target

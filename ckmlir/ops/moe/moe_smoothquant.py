@@ -19,8 +19,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.operator import ArraySpec, Launch, ceil_div
+from ckmlir.ops.operator import Launch
 from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.request import Choice, Integer
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, rows_in
@@ -33,6 +34,7 @@ from ckmlir.ops.rows.quantization import (
     quantized_tolerances,
 )  # fmt: skip
 from ckmlir.ops.rows.quantizing import QuantizingOperator
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.spec import Algorithm
 from ckmlir.targets import Target
 

@@ -36,15 +36,16 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.cumsum import OPERATOR as CUMSUM
 from ckmlir.ops.indexed.histogram import MOST_BINS
 from ckmlir.ops.indexed.histogram import OPERATOR as HISTOGRAM
 from ckmlir.ops.moe.routing import MOST_SLOTS, TOKEN_BITS, most_units
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, Run, Step, array_spec, ceil_div
+from ckmlir.ops.operator import Launch, Operator, Run, Step
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.targets import Target

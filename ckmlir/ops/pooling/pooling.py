@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator
+from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator
 from ckmlir.ops.precision import in_f32, order_decides
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
 from ckmlir.ops.scalars import f32, i32

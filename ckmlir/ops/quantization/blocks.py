@@ -8,8 +8,8 @@ from typing import Any
 from ckmlir.ops.contraction.scale_tiles import TILINGS, tiled_shape
 from ckmlir.ops.contraction.scaling import POWERS
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.scalars import ceil_div
 
 BLOCKS = {"1x32": (1, 32), "1x64": (1, 64), "1x128": (1, 128), "128x128": (128, 128)}
 """Words -> rows and columns of a block."""

@@ -20,26 +20,18 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, alignment, array_spec, require_reachable
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.scale_tiles import TILINGS, untile_scales
 from ckmlir.ops.contraction.scaling import ORDERS, POWERS
 from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
-from ckmlir.ops.operator import (
-    NOTHING,
-    ArraySpec,
-    Launch,
-    Operator,
-    alignment,
-    array_spec,
-    ceil_div,
-    require_reachable,
-)  # fmt: skip
+from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.packing import elements, pack_values
 from ckmlir.ops.precision import DENORMAL, UNIT, in_f32
 from ckmlir.ops.quantization.blocks import BLOCKS, SCALES_TEXT, check_format, scale_shape, with_scales
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
 from ckmlir.ops.tensors.mapping import ALIGN
 from ckmlir.ops.tensors.rounding import output_tolerance

@@ -25,18 +25,19 @@ from typing import Any
 import numpy as np
 
 from ckmlir.dialect.packing import PACKED
+from ckmlir.ops.arrays import ArraySpec, alignment, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.scale_tiles import TILINGS, tile_scales
 from ckmlir.ops.contraction.scaling import ORDERS, POWERS
 from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype, numpy_dtype
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
+from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.packing import bytes_of, pack_values
 from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.quantization.blocks import BLOCKS, SCALES_TEXT, check_format, scale_shape, with_scales
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.rows.quantization import LEAST_SCALE, largest, rounded, rounded_tolerance
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
 from ckmlir.targets import Target, get_target
 from ckmlir.targets.cdna import WAVE_SIZE

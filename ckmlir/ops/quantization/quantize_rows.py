@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import Choice, Integer
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, row_values_in, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Numbers
-from ckmlir.ops.operator import ArraySpec, Run, Step, ceil_div
+from ckmlir.ops.operator import Run, Step
 from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.reduction.problem import ReduceProblem
 from ckmlir.ops.reduction.reduce import OPERATOR as REDUCE
@@ -36,6 +37,7 @@ from ckmlir.ops.rows.quantization import (
     rounded,
     rounded_tolerance,
 )  # fmt: skip
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import OWN_KERNEL
 from ckmlir.ops.tensors.arrays import Operand, checked_strides

@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, Run, Step, array_spec
+from ckmlir.ops.operator import Launch, Operator, Run, Step
 from ckmlir.ops.precision import OVERFLOW
 from ckmlir.ops.ragged.ragged_tiles import FIELDS, ROWS, TILE, made_offsets, pack_table
 from ckmlir.ops.ragged.ragged_tiles import OPERATOR as TILES

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.list_keys import Series
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec
+from ckmlir.ops.operator import Launch, Operator
 from ckmlir.ops.request import Integer, PowerOfTwo, RequestError, show
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_powers_of_two
 from ckmlir.targets import Target

@@ -26,16 +26,17 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import TENSOR_TYPES, find_dtype
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.list_keys import Numbers, Words
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
+from ckmlir.ops.operator import NOTHING, Launch, Operator, Run, Step
 from ckmlir.ops.precision import in_f32, order_decides
 from ckmlir.ops.reduction.kinds import ATOMIC, KINDS, SMALLEST
 from ckmlir.ops.reduction.problem import KEPT, REDUCED, ReduceProblem, ReduceSpec
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, RequestError, show
-from ckmlir.ops.scalars import f32, i32
+from ckmlir.ops.scalars import ceil_div, f32, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed

@@ -14,13 +14,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.request import MAXIMUM_SIZE, Key, Pitch, PowerOfTwo, RequestError
 from ckmlir.ops.rows.arrays import RowArray, RowOptions, size_names, strided
 from ckmlir.ops.rows.layout import ACCESS_BYTES, REACH, RowSpec, choose_layout, invalid_layout, uncovered_rows
-from ckmlir.ops.scalars import f32, i32
+from ckmlir.ops.scalars import ceil_div, f32, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.precision import UNIT, fold_steps, in_f32
 from ckmlir.ops.request import GREATEST_F32, Choice, Flag, Integer, Real, RequestError
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, RowOptions, rows_in, rows_out

@@ -8,9 +8,9 @@ from math import prod
 
 import numpy as np
 
+from ckmlir.ops.arrays import ALIGNMENT, ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ALIGNMENT, ArraySpec
 from ckmlir.ops.packing import packed_shape, packed_strides, unpack_values
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError, show
 from ckmlir.ops.shared_places import crossing

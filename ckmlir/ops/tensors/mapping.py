@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator
+from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.packing import pack_values
 from ckmlir.ops.request import PowerOfTwo, RequestError
 from ckmlir.ops.spec import Reason, not_a_choice, unlike

@@ -15,9 +15,8 @@ from typing import Annotated, TypedDict
 import numpy as np
 
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Algorithm, Counts, Reason, Spec, not_powers_of_two
 from ckmlir.ops.tensors.arrays import address_unit, aligned_elements
 from ckmlir.ops.tensors.folding import Folded

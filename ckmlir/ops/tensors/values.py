@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec
 
 
 def moved_values(array: ArraySpec, generator: np.random.Generator) -> Array:

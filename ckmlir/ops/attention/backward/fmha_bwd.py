@@ -49,6 +49,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.fmha_bwd_convert_dq import OPERATOR as CONVERT_DQ
 from ckmlir.ops.attention.backward.fmha_bwd_convert_dq import Problem as ConvertDq
 from ckmlir.ops.attention.backward.fmha_bwd_costs import OPERATOR as COSTS_OPERATOR
@@ -93,9 +94,9 @@ from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.choice import chosen_keys
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
-from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, Run, Step, array_spec, ceil_div
+from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator, Run, Step
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
-from ckmlir.ops.scalars import f32, i32, i64
+from ckmlir.ops.scalars import ceil_div, f32, i32, i64
 from ckmlir.ops.spec import Reason, by, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, PackOnHost, Workspace
 from ckmlir.targets import Target

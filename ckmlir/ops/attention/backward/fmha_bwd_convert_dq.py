@@ -21,13 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.slots_operator import WAVES, SlotsOperator, SlotsProblem, SlotsSpec, slot_keys
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, array_spec, ceil_div
+from ckmlir.ops.operator import NOTHING, Argument, Launch
 from ckmlir.ops.precision import OVERFLOW, UNIT, order_decides
 from ckmlir.ops.request import Real, RequestError
-from ckmlir.ops.scalars import f32, i32, i64
+from ckmlir.ops.scalars import ceil_div, f32, i32, i64
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 

@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.slot_table import Shares
 from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, SEQUENCES, lists_of
 from ckmlir.ops.attention.masks import Mask, MaskKey
 from ckmlir.ops.attention.sequences import KEYS, read_sequences
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec
+from ckmlir.ops.operator import Launch, Operator
 from ckmlir.ops.request import Choice, Integer
 from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, unlike

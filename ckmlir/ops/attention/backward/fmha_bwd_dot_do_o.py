@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.sink_gradient import sink_errors, sink_weights
 from ckmlir.ops.attention.fmha_fwd_spec import LISTS, SEQUENCES
 from ckmlir.ops.attention.head_strides import VECTOR_BYTES, HeadStrides, checked_head_strides
@@ -31,10 +32,10 @@ from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import Rows, read_sequences
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator
 from ckmlir.ops.precision import DENORMAL, OVERFLOW, UNIT, in_f32, order_decides
 from ckmlir.ops.request import Choice, Flag, Integer, Real, RequestError
-from ckmlir.ops.scalars import f32, i32, i64
+from ckmlir.ops.scalars import ceil_div, f32, i32, i64
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.slots_operator import WAVES, SlotsOperator, SlotsProblem, SlotsSpec, slot_keys
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, array_spec
+from ckmlir.ops.operator import NOTHING, Launch
 from ckmlir.ops.scalars import i32, i64
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

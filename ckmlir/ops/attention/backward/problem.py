@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, most_kept
 from ckmlir.ops.attention.part import weight_parts
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.problem import Problem, Wanted
-from ckmlir.ops.operator import ArraySpec, array_spec
 from ckmlir.ops.schedules import BACKWARD
 
 GRADIENTS = ("do", "dq", "dk", "dv")

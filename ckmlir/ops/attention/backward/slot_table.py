@@ -30,11 +30,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.attention.backward.key_blocks import BESIDE, SHORT, Bounds, KeyBlocks, blocks_of, boundary, steps_of
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import Argument, ArraySpec
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import i32, i64
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.fmha_bwd_costs import BLOCKS, SEQUENCE_KEYS, read_shares, unknown_places
 from ckmlir.ops.attention.backward.fmha_bwd_spec import block_of
 from ckmlir.ops.attention.backward.slot_table import Shares
@@ -16,7 +17,7 @@ from ckmlir.ops.attention.head_strides import VECTOR_BYTES, HeadStrides, checked
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec, Operator, array_spec
+from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import Choice, Integer, Key, RequestError
 from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, unlike
 from ckmlir.targets import Target

@@ -15,8 +15,8 @@ from ckmlir.ops.attention.backward.sink_gradient import sink_errors, sink_weight
 from ckmlir.ops.attention.part import score_parts
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.precision import OVERFLOW, UNIT, products_lost
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
 BY_HEAD = ("dq", "dk", "dv")

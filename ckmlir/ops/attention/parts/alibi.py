@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.part import AddedPart
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.attention.request_checks import check_apart
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import Argument, ArraySpec, array_spec
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import Choice
 from ckmlir.ops.scalars import i32
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, alignment
 from ckmlir.ops.attention.part import AddedPart
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, Argument, ArraySpec, alignment
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import Choice, Pitch, RequestError
 from ckmlir.ops.scalars import i32, i64
 

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, alignment, array_spec
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts.bias import Bias
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, Argument, ArraySpec, alignment, array_spec
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import Flag, RequestError
 from ckmlir.ops.scalars import i32
 

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.part import KeyPart
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import Argument, ArraySpec, array_spec, ceil_div
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import Choice, Integer, PowerOfTwo, Real, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason
 
 if TYPE_CHECKING:

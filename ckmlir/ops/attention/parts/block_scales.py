@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.parts.scales import Scales
 from ckmlir.ops.attention.problem import LEAST_SCALE, Place, Problem
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import Argument, ArraySpec, array_spec, ceil_div
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import Key, PowerOfTwo, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 
 if TYPE_CHECKING:
     from random import Random

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import Argument, ArraySpec, array_spec
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import Integer, RequestError
 from ckmlir.ops.scalars import i32
 

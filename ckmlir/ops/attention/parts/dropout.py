@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.part import WeightPart, kept_keys
 from ckmlir.ops.attention.philox import random_bytes
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import Argument, ArraySpec, array_spec
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import Choice, Flag, Integer, Real, RequestError
 from ckmlir.ops.scalars import f32, i32
 

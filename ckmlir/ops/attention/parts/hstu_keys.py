@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.part import KeyPart
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.attention.schedule_choice import DEFAULT
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.list_keys import Series
-from ckmlir.ops.operator import Argument, ArraySpec, array_spec
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import Flag, Integer, RequestError
 from ckmlir.ops.scalars import i32
 from ckmlir.ops.schedules import parse as parse_schedule

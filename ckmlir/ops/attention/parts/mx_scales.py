@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.fmha_fwd_spec import BY_INSTRUCTION
 from ckmlir.ops.attention.part import ScalePart
 from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.parts.scales import asks_for
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import Argument, ArraySpec, array_spec, ceil_div
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import Key, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.targets.mfma import SCALED_BLOCK
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.paged import Paged
 from ckmlir.ops.attention.parts.scales import Scales
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import Argument, ArraySpec, array_spec
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:

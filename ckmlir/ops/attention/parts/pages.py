@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.paged import PAGE_KEYS, Paged, page_counts, pool_of_request, random_pages
 from ckmlir.ops.attention.paged_spec import page_size
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import Argument, ArraySpec, array_spec, ceil_div
+from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.loop.page_table_kernel import Pages as PagesOfSequence

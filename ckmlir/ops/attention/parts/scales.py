@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.fmha_fwd_spec import TAKEN
 from ckmlir.ops.attention.paged import Paged
 from ckmlir.ops.attention.part import Part, ScalePart
 from ckmlir.ops.attention.problem import LEAST_SCALE, MOST_SCALE, Place, Problem
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import ArraySpec, array_spec
 from ckmlir.ops.precision import UNIT
 from ckmlir.ops.request import Choice, Key, RequestError
 

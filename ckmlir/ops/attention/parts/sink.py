@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.part import WeightPart
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.operator import ArraySpec, array_spec
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import Flag
 
