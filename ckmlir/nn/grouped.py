@@ -10,7 +10,7 @@ import numpy as np
 
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given, pitch_of
-from ckmlir.nn.products import layout_of, output_type
+from ckmlir.nn.products import common, layout_of, orders, output_type
 from ckmlir.runtime.device import DeviceError
 
 
@@ -58,9 +58,8 @@ def _of_matrices(call: Call, a: Sequence[Any], b: Sequence[Any], dtype: str | No
     element = pairs[0][0].dtype
     for one in (one for pair in pairs for one in pair):
         one.require(dtype=element)
-    laid = [layout_of(*pair) for pair in pairs]
-    if len({form for form, _, _ in laid}) > 1:
-        raise DeviceError("a, b: some have contiguous rows and some columns; make contiguous copies first")
+    order = common("a, b", [orders(*pair) for pair in pairs])
+    laid = [layout_of(*pair, order) for pair in pairs]
     wanted = output_type(element, dtype)
     keys: dict[str, object] = {
         "m": tuple(one.shape[0] for one, _ in pairs),

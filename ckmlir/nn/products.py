@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.plain import word
 from ckmlir.ops.contraction.sparsity import index_bytes, kept
 from ckmlir.runtime.device import DeviceError
+
+T = TypeVar("T")
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "sigmoid", "silu", "tanh")
 """What may follow a linear layer: functions of one variable that epilogues know."""
@@ -291,23 +293,48 @@ def _batched_product(
     return call.run("batched_gemm", asked, found, {"c": out}, varying=varying)["c"]
 
 
-def layout_of(a: Given, b: Given) -> tuple[str, dict[str, Given], dict[str, int]]:
+def layout_of(a: Given, b: Given, order: str | None = None) -> tuple[str, dict[str, Given], dict[str, int]]:
     """The layout of both, the views of their memory, and the pitches. Matrices are the last two dimensions.
 
-    Raises DeviceError where neither rows nor columns are contiguous.
+    `order` is one of `orders`, by default the usual one. Raises DeviceError where neither rows nor columns are
+    contiguous.
     """
-    forms = ["C" if one.strides[-2] == 1 != one.strides[-1] else "R" for one in (a, b)]
+    of_a, of_b = tuple(order or orders(a, b)[0])
     memories = {
-        "a": a if forms[0] == "R" else transposed(a),
-        "b": b if forms[1] == "R" else transposed(b),
+        "a": a if of_a == "R" else transposed(a),
+        "b": b if of_b == "R" else transposed(b),
     }
-    pitches: dict[str, int] = {}
-    for name, one in memories.items():
-        if one.shape[-1] > 1 and one.strides[-1] != 1 and 0 not in one.shape:
-            raise DeviceError(f"{one.what}: neither rows nor columns are contiguous; make a contiguous copy first")
-        pitches[f"ld{name}"] = pitch_of(one)
-        memories[name] = one.matrices()
-    return f"{forms[0]}{forms[1]}R", memories, pitches
+    pitches = {f"ld{name}": pitch_of(one) for name, one in memories.items()}
+    return f"{of_a}{of_b}R", {name: one.matrices() for name, one in memories.items()}, pitches
+
+
+def orders(a: Given, b: Given) -> list[str]:
+    """How two matrices lie: "RC" where rows of a and columns of b are contiguous, and so on, the usual order first.
+
+    A matrix of one row or column lies in both orders. Raises DeviceError for one that lies in none.
+    """
+    return [of_a + of_b for of_a in _orders(a) for of_b in _orders(b)]
+
+
+def _orders(matrix: Given) -> list[str]:
+    (down, across), shape = matrix.strides[-2:], matrix.shape
+    contiguous = {"R": across == 1 or shape[-1] < 2 or 0 in shape, "C": down == 1 or shape[-2] < 2 or 0 in shape}
+    usual = "CR" if down == 1 != across else "RC"
+    found = [order for order in usual if contiguous[order]]
+    if not found:
+        raise DeviceError(f"{matrix.what}: neither rows nor columns are contiguous; make a contiguous copy first")
+    return found
+
+
+def common(names: str, choices: Sequence[Sequence[T]]) -> T:
+    """What all products of a launch allow, of what each does: what the first has first.
+
+    Raises DeviceError where there is nothing.
+    """
+    found = [one for one in choices[0] if all(one in others for others in choices)]
+    if not found:
+        raise DeviceError(f"{names}: products differ in order or scales; expected all alike")
+    return found[0]
 
 
 def pair_of(a: Given, b: Given) -> dict[str, object]:

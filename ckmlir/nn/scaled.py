@@ -6,7 +6,6 @@ rows) and so many elements along K.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,14 +14,15 @@ import numpy as np
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, elements_in, pitch_of
 from ckmlir.nn.plain import checked, shown
-from ckmlir.nn.products import MOST_BATCH, epilogue, layout_of, pair_of, transposed
+from ckmlir.nn.products import MOST_BATCH, common, epilogue, layout_of, orders, pair_of, transposed
+from ckmlir.nn.scales import LENGTHS, VECTORS, as_matrix, laid, of_rows, require_f32, ways
 from ckmlir.ops.dtypes import POWER, find_dtype
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime.device import DeviceError
 
-LENGTHS = (128, 64, 32)
-"""Elements along K that may share a scale."""
-
+Product = tuple[Given, Given, Given, Given]
+"""a (…, m, k), b (…, k, n), and their scales (…, m, groups) and (…, n, groups)."""
+NAMES = "a, b, scale_a, scale_b"
 
 def scaled_linear(
     x: Any, weight: Any, x_scale: Any, weight_scale: Any, bias: Any = None, activation: str | None = None, *,
@@ -123,19 +123,18 @@ def scaled_grouped_matmul(
     call = Call(stream)
     given = {"a": a, "b": b, "scale_a": scale_a, "scale_b": scale_b}
     count = as_many(given)
-    each: list[dict[str, object]] = []
-    inputs: dict[str, Given | None] = {}
+    products: list[Product] = []
     for number in range(count):
         one = {name: call.read(f"{name}[{number}]", arrays[number]) for name, arrays in given.items()}
         left, right = one["a"].require(ndim=2), one["b"].require(ndim=2, dtype=one["a"].dtype)
         if left.shape[1] != right.shape[0]:
             raise DeviceError(f"{left.what} of shape {left.shape} and {right.what} of shape {right.shape}: no product")
-        scales = (as_matrix(one["scale_a"], 2), transposed(as_matrix(one["scale_b"], 2)))
-        keys, arrays = _operands(left, right, *scales)
-        each.append(keys)
-        inputs |= {f"{name}_{number}": array for name, array in arrays.items()}
-    asked = {**of_each(each, "a, b, scale_a, scale_b"), "out": dtype_name("dtype", dtype)}
-    found = call.run("grouped_gemm_quant", asked, inputs, varying=("m",))
+        require_f32(one["scale_a"], "several products")
+        products.append((left, right, as_matrix(one["scale_a"], 2), transposed(as_matrix(one["scale_b"], 2))))
+    each = _operands(products)
+    inputs = {f"{name}_{number}": one for number, (_, views) in enumerate(each) for name, one in views.items()}
+    asked = {**of_each([keys for keys, _ in each], NAMES), "out": dtype_name("dtype", dtype)}
+    found = call.run("grouped_gemm_quant", asked, {**inputs}, varying=("m",))
     return [found[f"c_{number}"].array for number in range(count)]
 
 
@@ -192,14 +191,13 @@ def _product(
     keys: dict[str, object] | None = None, sides: dict[str, Given] | None = None, batch: tuple[int, ...] = (),
 ) -> Given:  # fmt: skip
     """C of a (…, m, k) and b (…, k, n) with scales (…, m, groups) and (…, n, groups)."""
-    asked, inputs = _operands(a, b, scale_a, scale_b)
+    [(asked, inputs)] = _operands([(a, b, scale_a, scale_b)])
     asked |= {**(keys or {}), "out": dtype_name("dtype", dtype)}
     operator = "mx_gemm" if scale_a.dtype == POWER.name else "gemm_quant"
     if operator == "mx_gemm":
         asked = {name: value for name, value in asked.items() if name not in ("a_scale", "b_scale")}
     if batch:
-        if operator == "mx_gemm":
-            raise DeviceError("scale_a: powers of two of a batch; expected f32, or a product of matrices")
+        require_f32(scale_a, "a batch")
         operator = "batched_gemm_quant"
         spread(asked, inputs, batch)
     if out is not None:
@@ -224,14 +222,14 @@ def spread(keys: dict[str, object], arrays: dict[str, Given], batch: tuple[int, 
 def _own(name: str, keys: dict[str, object]) -> int:
     """Dimensions of an array but those of the batch: scales of tensors, rows and columns are vectors."""
     form = keys["a_scale" if name == "scale_a" else "b_scale"]
-    return 1 if name.startswith("scale_") and form in ("tensor", "row", "column") else 2
+    return 1 if name.startswith("scale_") and form in VECTORS else 2
 
 
 def of_each(each: Sequence[dict[str, object]], names: str) -> dict[str, object]:
     """The keys of several products: numbers are listed. Raises DeviceError where another key of two differs."""
     common = {name: value for name, value in each[0].items() if not isinstance(value, int)}
     if any(keys[name] != value for keys in each for name, value in common.items()):
-        raise DeviceError(f"{names}: products differ in types, order or scales; expected all alike")
+        raise DeviceError(f"{names}: products differ in types; expected all alike")
     numbers = {name: tuple(keys[name] for keys in each) for name, value in each[0].items() if isinstance(value, int)}
     return {**common, **numbers}
 
@@ -248,93 +246,37 @@ def as_many(given: Mapping[str, Sequence[Any]]) -> int:
     return next(iter(counts.values()))
 
 
-def _operands(a: Given, b: Given, scale_a: Given, scale_b: Given) -> tuple[dict[str, object], dict[str, Given]]:
-    """The keys and views of memory of both matrices and their scales."""
-    k = _length(a)
+def _operands(products: Sequence[Product]) -> list[tuple[dict[str, object], dict[str, Given]]]:
+    """The keys of each product of one launch, and the views of memory of its matrices and their scales."""
+    types = [_types(*product) for product in products]
+    is_packed = any(find_dtype(one.dtype).packing for one in products[0][:2])
+    order = None if is_packed else common(NAMES, [orders(a, b) for a, b, _, _ in products])
+    of_a = common(NAMES, [ways("a", scales, a.shape[-2], _length(a)) for a, _, scales, _ in products])
+    of_b = common(NAMES, [ways("b", scales, b.shape[-1], _length(a)) for a, b, _, scales in products])
+    found = []
+    for own, (a, b, scale_a, scale_b) in zip(types, products, strict=True):
+        layout, memories, pitches = _along_k(a, b) if order is None else layout_of(a, b, order)
+        scales_of_a, memories["scale_a"] = laid("a", scale_a, of_a)
+        scales_of_b, memories["scale_b"] = laid("b", scale_b, of_b)
+        sizes = {"m": a.shape[-2], "n": b.shape[-1], "k": _length(a)}
+        found.append(({**sizes, **own, "layout": layout, **pitches, **scales_of_a, **scales_of_b}, memories))
+    return found
+
+
+def _types(a: Given, b: Given, scale_a: Given, scale_b: Given) -> dict[str, object]:
+    """The keys of the types of one product. Raises DeviceError where there is no product of them."""
     if find_dtype(a.dtype).packing is None and find_dtype(b.dtype).packing is None:
         pair_of(a, b)
-        layout, memories, pitches = layout_of(a, b)
-    else:
-        weight = transposed(b).rows()
-        a = a.rows()
-        layout, memories = "RCR", {"a": a, "b": weight}
-        pitches = {f"ld{name}": elements_in(one.dtype, pitch_of(one)) for name, one in memories.items()}
-    keys: dict[str, object] = {
-        "m": a.shape[-2], "n": b.shape[-1], "k": k, "dtype": a.dtype, "layout": layout, **pitches,
-        **({} if a.dtype == b.dtype else {"b_dtype": b.dtype}),
-    }  # fmt: skip
     if scale_a.dtype not in ("f32", POWER.name):
         raise DeviceError(f"{scale_a.what}: elements are {scale_a.dtype}; expected f32 or {POWER.name}")
     scale_b.require(dtype=scale_a.dtype)
-    for operand, scales, rows in (("a", scale_a, a.shape[-2]), ("b", scale_b, b.shape[-1])):
-        form, memories[f"scale_{operand}"] = laid(operand, scales, rows, k)
-        keys |= form
-    return keys, memories
+    return {"dtype": a.dtype, **({} if a.dtype == b.dtype else {"b_dtype": b.dtype})}
 
 
-def laid(operand: str, scales: Given, rows: int, k: int) -> tuple[dict[str, object], Given]:
-    """The keys of scales (…, rows that have some, groups) of an operand with so many rows, and the view of them."""
-    count, groups = scales.shape[-2:]
-    form = _form(operand, count, groups, rows, k, scales.dtype == POWER.name)
-    if form is None:
-        row = "row or 128" if operand == "b" else "row"
-        expected = f"one number, one for each of {rows} rows, or for each {row} and 32, 64 or 128 of {k} elements"
-        if scales.dtype == POWER.name:
-            expected = f"a power of two for each of {rows} rows and 32 of {k} elements"
-        raise DeviceError(f"{scales.what}: shape {scales.shape}; expected {expected}")
-    keys: dict[str, object] = {f"{operand}_scale": form}
-    batch, steps = scales.shape[:-2], scales.strides[:-2]
-    if form in ("tensor", "row", "column"):
-        step = scales.strides[-2] if count > 1 else 1
-        if step != 1:
-            raise DeviceError(f"{scales.what}: numbers lie {step} elements apart; make a contiguous copy first")
-        return keys, scales.strided((*batch, count), (*steps, 1))
-    by_rows = groups > 1 and scales.strides[-1] != 1
-    memory = transposed(scales) if by_rows else scales
-    if memory.shape[-1] > 1 and memory.strides[-1] != 1 and 0 not in memory.shape:
-        raise DeviceError(f"{scales.what}: neither rows nor columns are contiguous; make a contiguous copy first")
-    pitch = memory.strides[-2] if memory.shape[-2] > 1 and 0 not in memory.shape else max(memory.shape[-1], 1)
-    keys |= {f"{operand}_major": "rows" if by_rows else "k", f"ld_scale_{operand}": pitch}
-    return keys, memory.strided(memory.shape, (*steps, pitch, 1))
-
-
-def _form(operand: str, count: int, groups: int, rows: int, k: int, is_power: bool) -> str | None:
-    """What scales are of, in the operators' words; None where they are of nothing that has a kernel."""
-    if is_power:
-        return "1x32" if (count, groups) == (rows, ceil_div(k, 32)) else None
-    if (count, groups) == (1, 1):
-        return "tensor"
-    if (count, groups) == (rows, 1):
-        return "row" if operand == "a" else "column"
-    if count == rows:
-        return next((f"1x{one}" for one in LENGTHS if groups == ceil_div(k, one)), None)
-    blocks = operand == "b" and (count, groups) == (ceil_div(rows, 128), ceil_div(k, 128))
-    return "128x128" if blocks else None
-
-
-def of_rows(scales: Given, leading: tuple[int, ...]) -> Given:
-    """Scales of an operand whose rows have these leading dimensions, (…) or (…, groups), as a matrix."""
-    if _is_number(scales):
-        return scales.strided((1, 1), (1, 1))
-    if scales.shape == leading:
-        return scales.reshaped(math.prod(leading), 1)
-    if scales.ndim == 2:  # for all rows, or blocks of them, as `quantize` has them
-        return scales
-    if scales.shape[:-1] == leading:
-        return scales.reshaped(math.prod(leading), scales.shape[-1])
-    expected = f"one number, {leading}, or {(*leading, 'groups')}"
-    raise DeviceError(f"{scales.what}: shape {scales.shape}; expected {expected}")
-
-
-def _is_number(scales: Given) -> bool:
-    return math.prod(scales.shape) == 1 and scales.ndim < 2
-
-
-def as_matrix(scales: Given, ndim: int) -> Given:
-    """Scales of an operand with so many dimensions, with as many; one number is of all of it."""
-    if _is_number(scales):
-        return scales.strided((1,) * ndim, (1,) * ndim)
-    return scales.require(ndim=ndim)
+def _along_k(a: Given, b: Given) -> tuple[str, dict[str, Given], dict[str, int]]:
+    """As `layout_of`, of packed elements, which lie along K."""
+    memories = {"a": a.rows(), "b": transposed(b).rows()}
+    return "RCR", memories, {f"ld{name}": elements_in(one.dtype, pitch_of(one)) for name, one in memories.items()}
 
 
 def _length(matrix: Given) -> int:

@@ -9,12 +9,14 @@ import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
-from ckmlir.nn.products import MOST_BATCH
-from ckmlir.nn.scaled import as_many, as_matrix, laid, of_each, of_rows, spread
+from ckmlir.nn.products import MOST_BATCH, common
+from ckmlir.nn.scaled import as_many, of_each, spread
+from ckmlir.nn.scales import as_matrix, laid, of_rows, require_f32, ways
 from ckmlir.runtime.device import DeviceError
 
 NAMES = ("a", "gate", "up")
 """The operands, as the operators call them."""
+ALL = "x, gate, up and their scales"
 
 
 def scaled_swiglu(
@@ -59,7 +61,7 @@ def scaled_swiglu(
         scales = [of_rows(one, rows) for one, rows in zip(scales, leading, strict=True)]
         shape = (*given.shape[:-1], own[0])
         given = given.rows()
-    keys, inputs = _operands((given, *weights), scales)
+    [(keys, inputs)] = _operands([((given, *weights), scales)])
     keys["out"] = dtype_name("dtype", dtype)
     result = call.out("out", out, shape, dtype_name("dtype", dtype))
     if result is not None:
@@ -94,8 +96,7 @@ def scaled_grouped_swiglu(
     """
     call = Call(stream)
     given = {"x": x, "gate": gate, "up": up, "x_scale": x_scale, "gate_scale": gate_scale, "up_scale": up_scale}
-    each: list[dict[str, object]] = []
-    inputs: dict[str, Given | None] = {}
+    products = []
     count = as_many(given)
     for number in range(count):
         one = {name: call.read(f"{name}[{number}]", arrays[number]) for name, arrays in given.items()}
@@ -104,11 +105,11 @@ def scaled_grouped_swiglu(
             shapes = ", ".join(f"{array.what} {array.shape}" for array in matrices)
             raise DeviceError(f"{shapes}: expected (m, k), (n, k) and (n, k)")
         scales = [of_rows(one[f"{name}_scale"], one[name].shape[:1]) for name in ("x", "gate", "up")]
-        keys, arrays = _operands(matrices, scales)
-        each.append(keys)
-        inputs |= {f"{name}_{number}": array for name, array in arrays.items()}
-    asked = {**of_each(each, "x, gate, up and their scales"), "out": dtype_name("dtype", dtype)}
-    found = call.run("grouped_gated_gemm_quant", asked, inputs, varying=("m",))
+        products.append((matrices, scales))
+    each = _operands(products)
+    inputs = {f"{name}_{number}": one for number, (_, views) in enumerate(each) for name, one in views.items()}
+    asked = {**of_each([keys for keys, _ in each], ALL), "out": dtype_name("dtype", dtype)}
+    found = call.run("grouped_gated_gemm_quant", asked, {**inputs}, varying=("m",))
     return [found[f"c_{number}"].array for number in range(count)]
 
 
@@ -123,8 +124,33 @@ def _batch(x: Given, weight: Given) -> tuple[int, ...]:
     return batch
 
 
-def _operands(matrices: Sequence[Given], scales: Sequence[Given]) -> tuple[dict[str, object], dict[str, Given]]:
-    """The keys and views of memory of x (…, m, k), gate and up (…, n, k), and of their scales (…, rows, groups)."""
+def _operands(
+    products: Sequence[tuple[Sequence[Given], Sequence[Given]]],
+) -> list[tuple[dict[str, object], dict[str, Given]]]:
+    """The keys of each product of one launch, and the views of memory.
+
+    A product is x (…, m, k), gate and up (…, n, k), and their scales (…, rows, groups).
+    """
+    of_x = common(ALL, [_ways("a", matrices[0], scales[0]) for matrices, scales in products])
+    of_weights = [
+        [_ways("b", matrices[which], scales[which]) for which in (1, 2)] for matrices, scales in products
+    ]
+    for gate, up in of_weights:
+        if not set(gate) & set(up):
+            raise DeviceError("gate_scale, up_scale: they differ in form, or lie differently; expected both alike")
+    of_weight = common(ALL, [way for both in of_weights for way in both])
+    return [_laid(*product, (of_x, of_weight, of_weight)) for product in products]
+
+
+def _ways(operand: str, matrix: Given, scales: Given) -> list[tuple[str, str]]:
+    require_f32(scales, "gated products")
+    return ways(operand, scales, *matrix.shape[-2:])
+
+
+def _laid(
+    matrices: Sequence[Given], scales: Sequence[Given], ways_of: Sequence[tuple[str, str]]
+) -> tuple[dict[str, object], dict[str, Given]]:
+    """The keys and views of one product, of whose scales kernels are told in these ways."""
     laid_out = [one.matrices() for one in matrices]
     m, n, k = matrices[0].shape[-2], *matrices[1].shape[-2:]
     if pitch_of(laid_out[1]) != pitch_of(laid_out[2]):
@@ -133,9 +159,9 @@ def _operands(matrices: Sequence[Given], scales: Sequence[Given]) -> tuple[dict[
         "m": m, "n": n, "k": k, "dtype": matrices[0].dtype, "lda": pitch_of(laid_out[0]), "ldb": pitch_of(laid_out[1]),
     }  # fmt: skip
     arrays, forms = dict(zip(NAMES, laid_out, strict=True)), []
-    for name, one, rows in zip(NAMES, scales, (m, n, n), strict=True):
-        form, arrays[f"scale_{name}"] = laid("a" if name == "a" else "b", one, rows, k)
+    for name, one, way in zip(NAMES, scales, ways_of, strict=True):
+        form, arrays[f"scale_{name}"] = laid("a" if name == "a" else "b", one, way)
         forms.append(form)
     if forms[1] != forms[2]:
-        raise DeviceError("gate_scale, up_scale: they differ in form, or lie differently; expected both alike")
+        raise DeviceError("gate_scale, up_scale: their rows lie differently far apart; make contiguous copies first")
     return keys | forms[0] | forms[1], arrays

@@ -112,6 +112,17 @@ def test_products_of_a_list(session: nn.Session, put: Put) -> None:
         assert_close(found, exact(left) @ exact(right))
 
 
+def test_products_of_a_list_one_of_which_has_one_row_or_column(session: nn.Session) -> None:
+    """Where a matrix has one column, both orders are its: the launch takes that of the others."""
+    shapes = ((1, 16, 9), (5, 16, 1), (3, 1, 4), (4, 8, 5))
+    a, b = [normal(k, m) for m, k, _ in shapes], [normal(n, k) for _, k, n in shapes]
+    given = ([nn.asarray(one).permute(1, 0) for one in side] for side in (a, b))
+    for found, left, right in zip(nn.grouped_matmul(*given), a, b, strict=True):
+        assert_close(found, exact(left).T @ exact(right).T)
+    with pytest.raises(DeviceError, match="a, b: products differ in order or scales; expected all alike"):
+        nn.grouped_matmul([nn.asarray(normal(4, 4)), nn.asarray(normal(4, 4)).permute(1, 0)], [nn.asarray(a[3].T)] * 2)
+
+
 @pytest.mark.one_in(2)
 @homes
 def test_products_of_groups_of_rows(session: nn.Session, put: Put) -> None:

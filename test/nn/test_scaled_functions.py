@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from common import HOMES, Array, assert_close, exact, normal
@@ -102,6 +103,21 @@ def test_products_of_groups(session: nn.Session, put: Put) -> None:
         assert_close(one, restored(*left, "row") @ restored(*right, "row").T, "f32", 20)
 
 
+@pytest.mark.parametrize("form", [("row", "row"), pytest.param(("1x128", "128x128"), marks=pytest.mark.full)])
+def test_groups_of_one_row_beside_others(session: nn.Session, form: tuple[str, str]) -> None:
+    """One row's scale could be the matrix's, and that of a short row a group's: kernels are told what all of them are.
+    """
+    sizes = ((1, 7, 64), (0, 9, 64), (5, 1, 64), (2, 3, 160 if form[0] == "1x128" else 64))
+    a, b = ([nn.quantize(normal(rows, k), "i8", by=by) for rows, k in of] for of, by in (
+        ([(m, k) for m, _, k in sizes], form[0]), ([(n, k) for _, n, k in sizes], form[1]),
+    ))  # fmt: skip
+    scales = ([s if s.ndim > 1 else s[:, None] for _, s in side] for side in (a, b))
+    of_a, of_b = next(scales), [s.T for s in next(scales)]
+    found = nn.scaled_grouped_matmul([q for q, _ in a], [q.T for q, _ in b], of_a, of_b, dtype="f32")
+    for one, left, right in zip(found, a, b, strict=True):
+        assert_close(one, restored(*left, form[0]) @ restored(*right, form[1]).T, "f32", 20)
+
+
 @homes
 @pytest.mark.parametrize(("points", "unsigned"), [
     *(pytest.param(points, unsigned, marks=pytest.mark.full) for points in (False, True) for unsigned in (False, True)
@@ -141,6 +157,7 @@ def test_microscaling_formats(session: nn.Session, left: str, right: str) -> Non
 
 
 Q, S = np.zeros((4, 160), np.int8), np.ones(4, np.float32)
+P = np.zeros((4, 5), np.uint8).view(ml_dtypes.float8_e8m0fnu)
 F, W4 = np.zeros((2, 64), np.float16), np.zeros((8, 32), np.uint8)
 
 
@@ -157,6 +174,10 @@ F, W4 = np.zeros((2, 64), np.float16), np.zeros((8, 32), np.uint8)
     (lambda: nn.scaled_matmul(Q, Q, S[:1], S[:1]), r"expected \(…, m, k\) and \(…, k, n\)"),
     (lambda: nn.scaled_matmul(Q, Q.T, S, S[:1]), r"scale_a: shape \(4,\); expected 2 dimensions"),
     (lambda: nn.scaled_grouped_matmul([Q], [], [S], [S]), "1 a, 0 b, 1 scale_a, 1 scale_b: expected as many"),
+    (lambda: nn.scaled_grouped_matmul([Q] * 2, [Q.T] * 2, [S[:, None]] * 2, [S[None], S[:1]]), "all alike"),
+    (lambda: nn.scaled_grouped_matmul([Q] * 2, [Q.T] * 2, [P] * 2, [P.T] * 2), r"scale_a.0.: powers of two of several"),
+    (lambda: nn.scaled_matmul(Q[None], Q.T, P[None], P.T), "scale_a: powers of two of a batch"),
+    (lambda: nn.scaled_swiglu(Q, Q, Q, P, P, P), "x_scale: powers of two of gated products; expected f32"),
     (lambda: nn.linear_int4(F, W4[:, :9], F), "expected rows of 18"),
     (lambda: nn.linear_int4(F, W4, F), r"scale: shape \(2, 64\); expected one for each of 8 rows and 32, 64 or 128"),
     (lambda: nn.quantize(F, "fp8", by="row", powers=True), "by=row: powers of two are scales of blocks"),
