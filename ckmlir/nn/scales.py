@@ -7,7 +7,7 @@ import math
 from ckmlir.nn.given import Given
 from ckmlir.nn.products import transposed
 from ckmlir.ops.dtypes import POWER
-from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime.device import DeviceError
 
 LENGTHS = (128, 64, 32)
