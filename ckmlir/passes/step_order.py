@@ -1,8 +1,9 @@
 """The steady step of a scheduled loop: how far ahead every operation runs, and in which order they stand.
 
-A stage that the schedule names runs as far ahead as it says. Everything else that has no effect of its own (slices of
-vectors, windows, constants) runs as far ahead as its earliest user, so that what crosses from one iteration to the next
-is what memory operations produced, in the registers where they produced it.
+Fragments that the schedule lists by number run as far ahead as it says: an order may have a sum of one iteration before
+the sum of the next that goes on from it, in the same step. Everything else that has no effect of its own (slices of
+vectors, windows, constants, stages as a whole) runs as far ahead as its earliest user, so that what crosses from one
+iteration to the next is what memory operations produced, in the registers where they produced it.
 
 Orders that are computed are in `step_policies`; fences, priorities and mixes are added by `step_markers`.
 """
@@ -87,13 +88,15 @@ def _ahead(body: list[ir.Operation], schedule: Schedule, chosen: Chosen) -> dict
     for ops, iterations in chosen:
         if iterations is not None:
             ahead.update(dict.fromkeys(ops, iterations))
+    items = [item for item in schedule.step if isinstance(item, Fragments)]
+    single = {op for item, (ops, _) in zip(items, chosen, strict=True) if item.first is not None for op in ops}
     users = _users(body)
     changed = True
     while changed:  # once, but for values that go round the loop
         changed = False
         for op in reversed(body):
             wanted = max((ahead[user] - later for user, later in users.get(op, ())), default=0)
-            if wanted > ahead[op] and not has_effect(op):
+            if wanted > ahead[op] and op not in single and not has_effect(op):
                 ahead[op] = wanted
                 changed = True
     return ahead

@@ -5,6 +5,7 @@ is free modulo the interval; where there is none, what is in the way gives place
 of attempts is spent.
 """
 
+import contextlib
 import random
 
 from ckmlir.scheduling.bounds import lower_bounds
@@ -29,7 +30,9 @@ class ModuloScheduling:
         for step in range(STEPS):
             interval = bound + step * max(1, bound // 8)
             times = place_nodes(kept, interval, seed)
-            if times is not None:
+            if times is None:
+                continue
+            with contextlib.suppress(SchedulingError):  # effects that do not wait for all: a longer interval may do
                 schedule = schedule_of_times(problem, "modulo", times, interval)
                 return Solution(schedule, interval, f"lower bound {bound}")
         raise SchedulingError(f"no modulo schedule of {problem.name} with an interval of up to {interval} cycles")

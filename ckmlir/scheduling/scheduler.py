@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ckmlir.dialect.schedule import Schedule
+from ckmlir.dialect.schedule_items import MOST_AHEAD
 from ckmlir.errors import CkmlirError
 from ckmlir.scheduling.phases import in_groups
 from ckmlir.scheduling.problem import Edge, Problem
@@ -65,12 +66,49 @@ def in_one_step(problem: Problem) -> Problem:
 def schedule_of_times(problem: Problem, name: str, times: Mapping[int, int], interval: int) -> Schedule:
     """The schedule of start times in cycles, one for every node: stages are intervals, the place in one the order.
 
-    A step begins with the first matrix instruction, or with the first effect where there is none.
+    Raises:
+        SchedulingError: effects do not come to lie in the last interval.
     """
-    matrix = [times[node.number] for node in problem.nodes if node.unit == "matrix"]
-    start = min(matrix or [times[number] for number in problem.effects], default=0)
-    shifted = {node.number: times[node.number] - start for node in problem.fragments}
-    last = max((time // interval for time in shifted.values()), default=0)
+    shifted = _with_effects_last(problem, times, interval)
+    last = max((shifted[node.number] // interval for node in problem.fragments), default=0)
     listed = sorted(problem.fragments, key=lambda node: (shifted[node.number] % interval, node.number))
     places = [Place(node.stage, node.index, last - shifted[node.number] // interval) for node in listed]
     return in_groups(problem, with_even_turns(problem, schedule_of_places(name, problem.buffers, places)))
+
+
+def _with_effects_last(problem: Problem, times: Mapping[int, int], interval: int) -> dict[int, int]:
+    """Times since a step's begin of which all effects are in the last interval, since they must not run ahead.
+
+    A step begins with the first matrix instruction, or with the first effect where there is none or others end an
+    interval behind an effect. Where that does not do, effects wait by whole intervals, for which their unit is free
+    too, and so does what follows them.
+    """
+    moved = dict(times)
+    matrix = [node.number for node in problem.nodes if node.unit == "matrix"]
+    for first in filter(None, (matrix, problem.effects)):
+        start = min(times[number] for number in first)
+        moved = {number: time - start for number, time in times.items()}
+        if not _early(problem, moved, interval)[0]:
+            return moved
+    after = dict[int, list[Edge]]()
+    for edge in in_one_step(problem).edges:
+        after.setdefault(edge.source, []).append(edge)
+    for _ in range(MOST_AHEAD):
+        early, last = _early(problem, moved, interval)
+        if not early:
+            return moved
+        moved.update({number: moved[number] % interval + last * interval for number in early})
+        while early:
+            source = early.pop()
+            for edge in after.get(source, ()):
+                wait = moved[source] + edge.latency - interval * edge.distance - moved[edge.target]
+                if wait > 0:
+                    moved[edge.target] += -(-wait // interval) * interval
+                    early.append(edge.target)
+    raise SchedulingError(f"{problem.name}: its effects wait for what waits for them")
+
+
+def _early(problem: Problem, times: Mapping[int, int], interval: int) -> tuple[list[int], int]:
+    """Effects before the last interval that a fragment is in, and the number of that."""
+    last = max((times[node.number] // interval for node in problem.fragments), default=0)
+    return [number for number in problem.effects if times[number] // interval < last], last

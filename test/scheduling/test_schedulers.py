@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +12,8 @@ from hypothesis import strategies as st
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fragments
 from ckmlir.ops import find_operator
+from ckmlir.runtime import check_outputs, run_operator
+from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import SCHEDULERS, Problem, SchedulingError, Workbench, exact, find_scheduler, lower_bounds
 from ckmlir.scheduling.bounds import Bounds
 from ckmlir.scheduling.evaluate import evaluate
@@ -17,6 +22,7 @@ from ckmlir.scheduling.graph import broken_links, links_between_fragments
 from ckmlir.scheduling.modulo import place_nodes
 from ckmlir.scheduling.problem import Edge, Limits, Node
 from ckmlir.scheduling.steps import places_of
+from ckmlir.sim.checks.finding import parse_checks
 from ckmlir.targets import get_target
 
 NEEDS = {"exact": "ortools"}
@@ -106,6 +112,48 @@ def test_an_unknown_scheduler_is_named() -> None:
 def test_modulo_schedules_reach_the_bound(operator: str) -> None:
     problem = bench(operator=operator).problem
     assert find_scheduler("modulo").solve(problem).interval == lower_bounds(problem).interval
+
+
+@pytest.mark.parametrize("name", ["modulo", "interleave"])
+@pytest.mark.parametrize(("chip", "d"), [("gfx942", 64), pytest.param("gfx90a", 32, marks=pytest.mark.full)])
+def test_sums_that_go_on_within_a_step_compute_the_same(chip: str, d: int, name: str) -> None:
+    """The step of attention backward, where the last products of one iteration stand before the first of the next."""
+    one, target, fmha = bench(chip, "fmha_bwd", d=d), get_target(chip), find_operator("fmha_bwd")
+    schedule = one.solve(name).schedule
+    assert {place.ahead for place in places_of(schedule) if place.stage == "dk"} == {0, 1}
+    made = one.compile(schedule)
+    assert made.findings == ()
+    problem = fmha.problem(d=d, sq=144, sk=40, h=1)
+    arrays = fmha.inputs(problem, target)
+    device = SimulatorDevice(target, checks=parse_checks("all"))
+    outputs = run_operator(fmha, problem, arrays, target, device, compiled=made.compiled).outputs
+    assert all(found.ok for found in check_outputs(fmha, problem, arrays, outputs, target))
+
+
+@pytest.mark.parametrize("name", ["modulo", "interleave"])
+def test_effects_wait_for_the_last_interval(name: str) -> None:
+    """Where a step that begins with the first product has others an interval behind the atomics of dQ, which must not
+    run ahead.
+    """
+    one = bench("gfx950", "fmha_bwd", d=128)
+    schedule = one.solve(name).schedule
+    assert {place.ahead for place in places_of(schedule) if place.stage == "dq_out"} == {0}
+    assert one.compile(schedule, code=False).findings == ()
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.integers(2, 9),
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(1, 30), st.integers(0, 2)), max_size=14),
+    st.sets(st.integers(0, 8), min_size=1, max_size=3),
+)
+def test_effects_do_not_run_ahead(count: int, edges: list[tuple[int, int, int, int]], effects: set[int]) -> None:
+    """Or modulo scheduling says that it finds no such schedule."""
+    plain = random_problem(count, edges, [2])
+    problem = replace(plain, effects=tuple(sorted({number % count for number in effects})))
+    with contextlib.suppress(SchedulingError):
+        schedule = find_scheduler("modulo").solve(problem).schedule
+        assert broken_links(problem, links_between_fragments(problem), schedule) == []
 
 
 def random_problem(count: int, edges: list[tuple[int, int, int, int]], busy: list[int]) -> Problem:
