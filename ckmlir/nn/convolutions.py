@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckmlir.nn import plain
 from ckmlir.nn.calls import Call
@@ -54,8 +54,9 @@ def conv2d(
         (n, outputs, positions…), or (n, positions…, outputs) with `channels_last`; of x's type.
 
     Raises:
-        DeviceError: shapes or types do not fit, arrays have gaps, or an unknown activation or padding.
-        RequestError: windows reach beyond padded images, or sizes that kernels do not count.
+        DeviceError: shapes or types do not fit, arrays have gaps, windows are longer than padded images, or an unknown
+            activation or padding.
+        RequestError: sizes that kernels do not count.
     """
     given = (stride, padding, dilation)
     return _convolved(2, x, weight, bias, given, groups, activation, residual, channels_last, out, stream)
@@ -130,20 +131,47 @@ def geometry(
             f"{names[0]} of shape {x}, {names[1]} of shape {weight}, groups={groups}: expected {depth} channels of "
             f"{names[0]} in each group, and as many outputs in every one"
         )
-    rank = len(image)
-    strides, dilations = each("stride", how[0], rank, 1), each("dilation", how[2], rank, 1)
-    spans = tuple((places - 1) * step for places, step in zip(window, dilations, strict=True))
-    left, right = pads(how[1], spans, strides)
-    positions = tuple(
-        max((length + before + behind - span - 1) // step + 1, 0)
-        for length, before, behind, span, step in zip(image, left, right, spans, strides, strict=True)
-    )
+    strides, dilations, left, right, positions = extents(image, window, how, names)
     keys: dict[str, object] = {
         "n": x[0], "g": groups, "c": depth, "k": weight[0] // groups, "image": image, "window": window,
         "strides": strides, "dilations": dilations, "pads": left, "right_pads": right,
         "channels": "last" if channels_last else "first",
     }  # fmt: skip
     return keys, (x[0], *positions, weight[0]) if channels_last else (x[0], weight[0], *positions)
+
+
+class Extents(NamedTuple):
+    """What windows do along each spatial dimension; zeros before and behind images; and how many positions there are.
+    """
+
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    positions: tuple[int, ...]
+
+
+def extents(
+    image: tuple[int, ...], window: tuple[int, ...], how: tuple[Numbers, Numbers | str, Numbers],
+    names: tuple[str, str] = ("x", "weight"),
+) -> Extents:  # fmt: skip
+    """Of windows in images, as arguments say.
+
+    Raises DeviceError for wrong arguments, and where windows are longer than padded images.
+    """
+    rank = len(image)
+    strides, dilations = each("stride", how[0], rank, 1), each("dilation", how[2], rank, 1)
+    spans = tuple((places - 1) * step for places, step in zip(window, dilations, strict=True))
+    left, right = pads(how[1], spans, strides)
+    padded = tuple(map(sum, zip(image, left, right, strict=True)))
+    if any(length <= span for length, span in zip(padded, spans, strict=True)):
+        lengths = tuple(span + 1 for span in spans)
+        raise DeviceError(
+            f"{names[0]} has lengths {padded} with its padding, windows of {names[1]} have {lengths}; expected no "
+            "longer ones"
+        )
+    ends = zip(padded, spans, strides, strict=True)
+    return Extents(strides, dilations, left, right, tuple((end - span - 1) // step + 1 for end, span, step in ends))
 
 
 def with_groups(images: Given, groups: int, channels_last: bool) -> Given:

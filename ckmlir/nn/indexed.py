@@ -8,6 +8,7 @@ from typing import Any
 from ckmlir.nn.calls import Call, constant
 from ckmlir.nn.dimensions import along, is_last
 from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.plain import checked, number
 from ckmlir.runtime.device import DeviceError
 
@@ -154,6 +155,7 @@ def segment_sum(x: Any, offsets: Any, *, stream: object = None) -> Any:
     return found.reshaped(segments, *given.shape[1:]).array
 
 
+@differentiable
 def scatter_rows(x: Any, ids: Any, rows: int, *, op: str = "add", stream: object = None) -> Any:
     """Rows put, or added up, where their numbers say: row r of the result is that of x whose number is r, or their sum.
 

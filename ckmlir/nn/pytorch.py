@@ -14,9 +14,9 @@ from inspect import BoundArguments
 from typing import Any
 
 from ckmlir import nn
-from ckmlir.nn.convolutions import each, pads
 from ckmlir.nn.gradients import NoGradient
 from ckmlir.nn.plain import numbers, shown
+from ckmlir.nn.pytorch_convolutions import BY_NAME
 from ckmlir.nn.pytorch_gradients import GRADIENTS, without_gradient
 from ckmlir.nn.pytorch_schemas import SCHEMAS
 from ckmlir.runtime.device import DeviceError
@@ -40,11 +40,11 @@ def recorded(name: str, call: BoundArguments) -> Any:
 
     Raises NoGradient for an argument that the operator does not take.
     """
-    taken, given = _arguments(name), dict(call.arguments)
+    given = dict(call.arguments)
+    named = f"{name}{BY_NAME}" if isinstance(given.get("padding"), str) else name
+    taken = _arguments(named if named in SCHEMAS else name)
     wants_logarithms = given.pop("return_lse", False)
     defaults = call.signature.parameters
-    if isinstance(given.get("padding"), str) and "str" in defaults["padding"].annotation:
-        given["padding"] = _padding_numbers(**given)
     for what, value in list(given.items()):
         if value is defaults[what].default:
             del given[what]
@@ -62,26 +62,15 @@ def recorded(name: str, call: BoundArguments) -> Any:
     return found[0] if name in WITH_LOGARITHMS and not wants_logarithms else found
 
 
-def _padding_numbers(
-    weight: Any, padding: str, stride: Any = 1, dilation: Any = 1, **others: Any
-) -> tuple[int, ...] | str:
-    """Zeros at both ends, as schemas have them; the text where ends have different ones."""
-    if not (window := (*getattr(weight, "shape", ()),)[2:]):
-        return padding
-    strides, dilations = each("stride", stride, len(window), 1), each("dilation", dilation, len(window), 1)
-    spans = tuple((places - 1) * step for places, step in zip(window, dilations, strict=True))
-    left, right = pads(padding, spans, strides)
-    return left if left == right else padding
-
-
 def _run(name: str, parameters: Sequence[str]) -> Callable[..., Any]:
     """The function, in the stream of its first tensor."""
+    function = getattr(nn, name.partition(".")[0])
     extra = {"return_lse": True} if name in WITH_LOGARITHMS else {}
 
     def run(*positional: Any, **options: Any) -> Any:
         first = next(one for one in positional if isinstance(one, torch.Tensor))
         stream = torch.cuda.current_stream(first.device) if first.is_cuda else None
-        return getattr(nn, name)(**dict(zip(parameters, positional)), **options, **extra, stream=stream)
+        return function(**dict(zip(parameters, positional)), **options, **extra, stream=stream)
 
     return run
 

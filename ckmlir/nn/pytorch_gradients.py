@@ -6,7 +6,7 @@ from typing import Any
 
 from ckmlir.nn.einsum import read_equation
 from ckmlir.nn.gradients import NoGradient
-from ckmlir.nn.pytorch_schemas import RANKS
+from ckmlir.nn.pytorch_convolutions import GRADIENTS_OF_CONVOLUTIONS
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
 
@@ -57,35 +57,6 @@ def _linear_backward(ctx: Any, dout: Any) -> Any:
     dweight = torch.ops.ckmlir.matmul(rows.t(), x.reshape(-1, x.shape[-1]).contiguous()) if needed[1] else None
     bias, residual = ctx.beside
     return dx, dweight, rows.sum(0) if bias else None, None, dout if residual else None
-
-
-def _keep_convolution(ctx: Any, inputs: Any, output: Any) -> None:
-    x, weight, bias, *ctx.how = inputs
-    ctx.save_for_backward(x, weight)
-    ctx.has_bias = bias is not None
-
-
-def _convolution_backward(ctx: Any, dout: Any) -> Any:
-    (x, weight), dy = ctx.saved_tensors, dout.contiguous()
-    name, needed, ops = f"conv{x.ndim - 2}d", ctx.needs_input_grad, torch.ops.ckmlir
-    dx = getattr(ops, f"{name}_input")(x.shape, weight, dy, *ctx.how) if needed[0] else None
-    dweight = getattr(ops, f"{name}_weight")(x, weight.shape, dy, *ctx.how) if needed[1] else None
-    return dx, dweight, _bias_gradient(ctx, dout), *(None for _ in ctx.how)
-
-
-def _transposed_backward(ctx: Any, dout: Any) -> Any:
-    """Those of a convolution whose images are the result."""
-    (x, weight), dy = ctx.saved_tensors, dout.contiguous()
-    name, needed, ops = f"conv{x.ndim - 2}d", ctx.needs_input_grad, torch.ops.ckmlir
-    stride, padding, _, groups, dilation = ctx.how
-    how = stride, padding, dilation, groups
-    dx = getattr(ops, name)(dy, weight, None, *how) if needed[0] else None
-    dweight = getattr(ops, f"{name}_weight")(dy, weight.shape, x, *how) if needed[1] else None
-    return dx, dweight, _bias_gradient(ctx, dout), *(None for _ in ctx.how)
-
-
-def _bias_gradient(ctx: Any, dout: Any) -> Any:
-    return dout.sum([0, *range(2, dout.ndim)]) if ctx.has_bias else None
 
 
 def _keep_einsum(ctx: Any, inputs: Any, output: Any) -> None:
@@ -140,7 +111,6 @@ GRADIENTS: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
     "einsum": (_keep_einsum, _einsum_backward),
     "embedding": (_keep_places, _embedding_backward),
     "scatter_rows": (_keep_added, _scatter_rows_backward),
-    **{f"conv{rank}d": (_keep_convolution, _convolution_backward) for rank in RANKS},
-    **{f"conv_transpose{rank}d": (_keep_convolution, _transposed_backward) for rank in RANKS},
+    **GRADIENTS_OF_CONVOLUTIONS,
 }
 """By name: what is kept of a call, and the gradients for what it was given."""

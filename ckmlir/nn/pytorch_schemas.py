@@ -4,17 +4,14 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from ckmlir.nn.convolutions import each
 from ckmlir.nn.einsum import read_equation
-from ckmlir.nn.transposed_convolutions import transposed_shape
+from ckmlir.nn.pytorch_convolutions import CONVOLUTIONS
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
 
 PRODUCTS = {torch.float8_e4m3fn: torch.float16, torch.float8_e4m3fnuz: torch.float16, torch.float8_e5m2: torch.float16,
             torch.float8_e5m2fnuz: torch.float16, torch.int8: torch.int32}  # fmt: skip
 """Elements whose products are of another type."""
-RANKS = (1, 2, 3)
-"""Spatial dimensions of convolutions."""
 
 
 def _like(x: Any, *shape: int, dtype: Any = None) -> Any:
@@ -33,24 +30,6 @@ def _attention(q: Any, k: Any, v: Any, slopes: Any = None, **options: Any) -> tu
 
 def _varlen(q: Any, k: Any, v: Any, *rest: Any, **options: Any) -> tuple[Any, Any]:
     return _like(q, *q.shape[:2], v.shape[2]), _like(q, q.shape[1], q.shape[0], dtype=torch.float32)
-
-
-def _convolved(
-    x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
-) -> Any:
-    given = ("stride", stride, 1), ("padding", padding, 0), ("dilation", dilation, 1)
-    stride, padding, dilation = (each(what, one, x.ndim - 2, least) for what, one, least in given)
-    sizes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
-    places = [(size + 2 * pad - apart * (taps - 1) - 1) // step + 1 for size, taps, step, pad, apart in sizes]
-    return _like(x, x.shape[0], weight.shape[0], *places)
-
-
-def _transposed(
-    x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
-    dilation: Any = 1,
-) -> Any:  # fmt: skip
-    how = stride, padding, dilation, output_padding
-    return _like(x, *transposed_shape(x.shape, weight.shape, how, groups))
 
 
 def _summed(equation: str, a: Any, b: Any) -> Any:
@@ -150,21 +129,6 @@ SCHEMAS: dict[str, tuple[str, Callable[..., Any]]] = {
             _like(x, *x.shape, dtype=torch.int8), _like(x, *x.shape[:-1], dtype=torch.float32), _like(x, *x.shape),
         ),
     ),
+    **CONVOLUTIONS,
 }  # fmt: skip
 """By name: PyTorch's schema, and what comes out, without elements."""
-for rank in RANKS:
-    how = f"int[{rank}] stride=1, int[{rank}] padding=0, int[{rank}] dilation=1, int groups=1"
-    SCHEMAS[f"conv{rank}d"] = f"(Tensor x, Tensor weight, Tensor? bias=None, {how}) -> Tensor", _convolved
-    SCHEMAS[f"conv_transpose{rank}d"] = (
-        f"(Tensor x, Tensor weight, Tensor? bias=None, int[{rank}] stride=1, int[{rank}] padding=0, "
-        f"int[{rank}] output_padding=0, int groups=1, int[{rank}] dilation=1) -> Tensor",
-        _transposed,
-    )
-    SCHEMAS[f"conv{rank}d_input"] = (
-        f"(SymInt[] input_size, Tensor weight, Tensor grad_output, {how}) -> Tensor",
-        lambda input_size, weight, *rest, **options: _like(weight, *input_size),
-    )
-    SCHEMAS[f"conv{rank}d_weight"] = (
-        f"(Tensor x, SymInt[] weight_size, Tensor grad_output, {how}) -> Tensor",
-        lambda x, weight_size, *rest, **options: _like(x, *weight_size),
-    )

@@ -41,7 +41,8 @@ def conv_transpose2d(
             groups). bias: (outputs,).
         stride, dilation, padding: of the convolution whose gradient it is: one number, or one for each spatial
             dimension.
-        output_padding: so many places more at the end of each dimension of the result; less than stride.
+        output_padding: so many places more at the end of each dimension of the result; less than stride (PyTorch takes
+            what is less than dilation too).
         activation: gelu, gelu_tanh, relu, sigmoid, silu or tanh.
         residual: of the result's shape.
         out: to be written; it may not be an input.

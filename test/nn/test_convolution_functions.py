@@ -90,6 +90,10 @@ X, W = np.zeros((1, 4, 5, 6), np.float16), np.zeros((8, 2, 3, 3), np.float16)
     (lambda: nn.conv2d(X, W, X, groups=2), "bias: shape"),
     (lambda: nn.conv2d(X, W, groups=2, out=X), "out: shape"),
     (lambda: nn.conv2d(X, W, groups=2, stride=0), "stride=.0, 0.: expected at least 1"),
+    (lambda: nn.conv2d(X, W, None, 2, 1, (3, 4), 2),
+     r"x has lengths \(7, 8\) with its padding, windows of weight have \(7, 9\); expected no longer ones"),
+    (lambda: nn.conv2d_weight(X[:, :, :2], W.shape, X, groups=2), r"x has lengths \(2, 6\) with its padding"),
+    (lambda: nn.conv2d(X[:0, :, :2], W, groups=2), r"windows of weight have \(3, 3\)"),
 ])  # fmt: skip
 def test_what_is_refused(session: nn.Session, call: Callable[[], Any], words: str) -> None:
     with pytest.raises((DeviceError, RequestError), match=words):
