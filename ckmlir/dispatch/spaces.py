@@ -13,7 +13,6 @@ not compute the problem it was made for, is dropped and counted with its reason.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections import Counter
@@ -115,11 +114,9 @@ class Space:
         axes = self._fields(base, target)
         if found.combinations + math.prod(map(len, axes.values())) > MOST:
             raise RequestError(f"a space of {operator.name} with more than {MOST} combinations; expected fewer values")
-        given = {one.name: getattr(base, one.name) for one in dataclasses.fields(base)}
         for values in itertools.product(*axes.values()):
             found.combinations += 1
-            given.update(zip(axes, values, strict=True))
-            spec = type(base)(**given)
+            spec = operator.varied(problem, base, dict(zip(axes, values, strict=True)), target)
             reasons = operator.validate(spec, target) or operator.mismatches(problem, spec, target)
             if reasons:
                 found.dropped[str(reasons[0])] += 1

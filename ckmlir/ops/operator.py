@@ -125,10 +125,13 @@ class Operator(ABC, Generic[P, S]):
         """
         return {}
 
-    def chosen(self, problem: P, spec: S) -> dict[str, object]:
-        """The keys that decide how the kernel is made and that the request left open, with what `spec` chose for them.
+    def varied(self, problem: P, spec: S, fields: Mapping[str, Any], target: Target) -> S:
+        """With other values of some fields of the algorithm, and of those that follow from them and are not given."""
+        return replace(spec, **fields)
 
-        Only operators with a choice of schedules say.
+    def chosen(self, problem: P, spec: S) -> dict[str, object]:
+        """The keys of the kernel's making that the request left open, with what `spec` chose for them. Only operators
+        with schedules say.
         """
         return {}
 

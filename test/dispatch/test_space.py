@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from drawn import NAMES, problems
 
 from ckmlir.dispatch.spaces import Space, expand, read_spaces, space
-from ckmlir.ops import find_operator
+from ckmlir.ops import OPERATORS, find_operator
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.request import RequestError
 from ckmlir.targets import all_targets, get_target
 
@@ -180,3 +181,41 @@ def test_a_file_holds_one_space_or_several(tmp_path: Path) -> None:
         read_spaces(file)
     with pytest.raises(RequestError, match=r"cannot read .*: No such file"):
         read_spaces(tmp_path / "none.json")
+
+
+PRODUCTS = [name for name in OPERATORS if find_operator(name).spec_type is ContractionSpec]
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_what_products_choose_is_among_their_axes(name: str) -> None:
+    """Sparse matrix instructions and those of full rate, blocks that are no powers of two, steps of packed elements."""
+    operator = find_operator(name)
+    for target in all_targets():
+        for spec in operator.kernels(target):
+            axes = operator.axes(spec, target)
+            lacking = {field: getattr(spec, field) for field in axes if getattr(spec, field) not in axes[field]}
+            assert not lacking, (target.name, spec.name)
+
+
+@pytest.mark.parametrize(("name", "keys", "own"), [
+    ("gemm", {"m": 4096, "n": 4096, "k": 4096}, (224, 256)),
+    ("gemm_multi_d", {"m": 4096, "n": 4096, "k": 4096}, (224, 256)),
+    ("grouped_gemm", {"m": (64, 128), "n": (192,)}, (128, 128)),
+])  # fmt: skip
+def test_padding_and_slices_follow_from_the_block(name: str, keys: dict[str, object], own: tuple[int, int]) -> None:
+    """Blocks of any other lengths compute the request too, though the one that is chosen goes through LDS in sevenths,
+    and sizes are multiples of it, or are not.
+    """
+    operator = find_operator(name)
+    chosen = operator.spec(operator.problem(**keys), GFX942)
+    assert chosen.block[:2] == own
+    sides = ((224, 128), (192, 256), (128, 128), (96, 128), (64, 64))
+    plan: dict[str, Any] = {"waves": [(2, 4)], "mfma": [(16, 16, 16)], "schedule": ["compv3"]}
+    plan["block"] = [(*one, 64) for one in sides]
+    request = {key: (value,) for key, value in keys.items()}
+    found = Space(operator, (GFX942,), request, plan).expand()
+    specs = [cast(ContractionSpec, one.spec) for one in found.kernels]
+    assert [one.block[:2] for one in specs] == list(sides), str(found)
+    # What is named stays as it is.
+    named = Space(operator, (GFX942,), request, {**plan, "pad": ["mnk"]}).expand()
+    assert {cast(ContractionSpec, one.spec).pad for one in named.kernels} == {"mnk"}

@@ -13,7 +13,7 @@ import numpy as np
 from ckmlir.ops.arrays import ArraySpec, require_reachable
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.axes import axes_of
+from ckmlir.ops.contraction.axes import ProductOperator, padded
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import default_mfma, other_blocks, plans
 from ckmlir.ops.contraction.kept_scales import with_kept_scales
@@ -22,11 +22,11 @@ from ckmlir.ops.contraction.parts import part_length, parts_of, parts_that_pay
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.reference import arrays_at, beside, expression_of, matrices, product, spoilt_columns
 from ckmlir.ops.contraction.shuffle import arrange
-from ckmlir.ops.contraction.slices import default_epilogue, default_slices
+from ckmlir.ops.contraction.slices import default_epilogue, slices_of
 from ckmlir.ops.contraction.tolerance import gemm_tolerance, magnitudes, overflowing_parts, rounded_parts, widened
 from ckmlir.ops.contraction.wishes import Plan, plan_of, wish_of
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, Launch, Operator, Run, Step
+from ckmlir.ops.operator import NOTHING, Launch, Run, Step
 from ckmlir.ops.packing import pack_values
 from ckmlir.ops.precision import PRECISIONS
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ckmlir.lang import Kernel
 
 
-class ContractionOperator(Operator[Problem, ContractionSpec]):
+class ContractionOperator(ProductOperator[Problem]):
     """A product of matrices with an epilogue."""
 
     spec_type = ContractionSpec
@@ -66,8 +66,8 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             for sink in _sinks(problem, plan, target):
                 yield self.planned(problem, plan, sink, target)
 
-    def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
-        return axes_of(spec.dtype, target)
+    def lengths(self, problem: Problem) -> Sequence[tuple[int, int, int]]:
+        return (problem.lengths,)
 
     def chosen(self, problem: Problem, spec: ContractionSpec) -> dict[str, object]:
         found = chosen_keys(problem, spec, PLAN_FIELDS)
@@ -78,15 +78,12 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         """The kernel of a plan, whether the chip can run it or not."""
         problem = asked.parted() if sink == "partial" else asked
         schedule, block, waves, columns, _ = plan
-        sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
         piece, sparse = problem.piece(block[2], target), problem.ld_index is not None
         taken = problem.taken(target)
         types = (taken or problem.dtype, taken or problem.b_dtype or problem.dtype)
         columns = problem.shuffled or columns
         mfma = problem.mfma or default_mfma((*block[:2], piece), waves, types, target, columns, sparse)
         epilogue = problem.epilogue or default_epilogue(plan, computed=problem.op not in ("", "acc"))
-        computed = bool(problem.op) or problem.dtype == "f64"
-        element = find_dtype(problem.computing if computed else problem.out).bytes
         found = ContractionSpec(
             operator=self.name,
             dtype=problem.dtype,
@@ -109,16 +106,15 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             waves=waves,
             mfma=mfma,
             epilogue=epilogue,
-            slices=(1, 1) if epilogue == "direct" and not computed
-            else default_slices(plan, mfma, problem.dtype, problem.products, element, computed=computed),
+            slices=(1, 1),
             schedule=schedule,
             shuffled=problem.shuffled,
-            pad="".join(letter for letter, length in zip(sizes, block, strict=True) if sizes[letter] % length),
+            pad=padded((problem.lengths,), block),
             align=problem.aligned(),
             sparse=problem.index_align,
             index_order=problem.index_order,
         )
-        return with_kept_scales(found, problem, target)
+        return with_kept_scales(replace(found, slices=slices_of(found)), problem, target)
 
     def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
         from ckmlir.ops.contraction.validity import invalid_fields  # kernels that are there need no checks
@@ -136,7 +132,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             shuffled=problem.shuffled, block=problem.block, waves=problem.waves, mfma=problem.mfma,
             epilogue=problem.epilogue, schedule=problem.schedule,
         ))  # fmt: skip
-        for letter, size, length in zip("mnk", (problem.m, problem.n, problem.k), spec.block, strict=True):
+        for letter, size, length in zip("mnk", problem.lengths, spec.block, strict=True):
             if size % length and letter not in spec.pad:
                 why = f"{letter}={size} is not a multiple of the block's {length}"
                 reasons.append(Reason("pad", spec.pad, why, f"expected {letter} among the letters"))

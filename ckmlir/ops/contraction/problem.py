@@ -156,6 +156,11 @@ class Problem:
         return stored_kinds(self.dtype, self.b_dtype)
 
     @property
+    def lengths(self) -> tuple[int, int, int]:
+        """Rows and columns of C, and length of the sums."""
+        return self.m, self.n, self.k
+
+    @property
     def computing(self) -> str:
         """What the expression is computed in."""
         return computing_type(self.dtype)

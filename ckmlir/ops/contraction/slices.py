@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 
-from ckmlir.ops.contraction.wishes import Plan, bits_of
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
+from ckmlir.ops.contraction.wishes import Plan, bits_of, plan_of
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -30,6 +32,17 @@ def default_epilogue(plan: Plan, *, computed: bool = False) -> str:
     size = plan.block[0] * plan.block[1]
     sliced = computed and size <= MOST_SLICED * math.prod(plan.waves) * WAVE_SIZE
     return "cshuffle" if sliced or size <= LARGEST_THROUGH_LDS else "direct"
+
+
+def slices_of(spec: ContractionSpec) -> tuple[int, int]:
+    """What `default_slices` gives for a kernel, whatever slices it has; (1, 1) where C goes straight to memory as it is
+    summed.
+    """
+    computed = bool(spec.op) or spec.dtype == "f64"
+    if spec.epilogue == "direct" and not computed:
+        return 1, 1
+    element = find_dtype(computing_type(spec.dtype) if computed else spec.out).bytes
+    return default_slices(plan_of(spec), spec.mfma, spec.dtype, spec.products, element, computed=computed)
 
 
 def default_slices(

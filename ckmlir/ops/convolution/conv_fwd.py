@@ -102,6 +102,9 @@ class ConvFwd(ConvolutionOperator):
     def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
         return depthwise_axes() if spec.is_depthwise else super().axes(spec, target)
 
+    def lengths(self, problem: Problem) -> Sequence[tuple[int, int, int]]:
+        return super().lengths(_multiplied(problem))
+
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
         return super().mismatches(_multiplied(problem), spec, target)
 

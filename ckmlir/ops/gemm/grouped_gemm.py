@@ -31,6 +31,7 @@ import numpy as np
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.axes import ProductOperator
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, other_blocks, plans
@@ -62,7 +63,7 @@ from ckmlir.ops.contraction.wishes import wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.gemm.grouped_keys import EACH, LAUNCH_KEYS, NUMBERS, PLACES
-from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator, Run, Step
+from ckmlir.ops.operator import NOTHING, Argument, Launch, Run, Step
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, RequestError
 from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, unlike
@@ -71,7 +72,7 @@ from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 
-class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
+class GroupedGemm(ProductOperator[GroupedProblem]):
     """The operator `grouped_gemm`, which the module's docstring describes.
 
     Attributes:
@@ -129,6 +130,9 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         )
         spec = first_valid(candidates, lambda one: self.validate(one, target), others)
         return replace(spec, walk="persistent" if self._stays(problem, spec, target) else "table")
+
+    def lengths(self, problem: GroupedProblem) -> Sequence[tuple[int, int, int]]:
+        return [one.lengths for one in problem.live or problem.products]
 
     def _common(self, specs: list[ContractionSpec]) -> ContractionSpec:
         """The kernel for all products whose own kernels differ only in what divides sizes."""

@@ -38,6 +38,7 @@ import numpy as np
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.axes import ProductOperator
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.keys import SHUFFLED
 from ckmlir.ops.contraction.problem import REDUCTIONS
@@ -49,7 +50,7 @@ from ckmlir.ops.moe.experts_problem import ACCUMULATORS
 from ckmlir.ops.moe.layer_problem import FIRST, LISTS, NARROW, UNITS, LayerProblem, read_layer
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
-from ckmlir.ops.operator import NOTHING, Launch, Operator, Run, Step
+from ckmlir.ops.operator import NOTHING, Launch, Run, Step
 from ckmlir.ops.request import Choice, Integer, Key
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
@@ -92,7 +93,7 @@ LAYER_KEYS: tuple[Key, ...] = (
 )
 
 
-class FusedMoe(Operator[LayerProblem, ContractionSpec]):
+class FusedMoe(ProductOperator[LayerProblem]):
     """The operator `fused_moe`, which the module's docstring describes."""
 
     name = "fused_moe"
@@ -112,8 +113,8 @@ class FusedMoe(Operator[LayerProblem, ContractionSpec]):
     def proposals(self, problem: LayerProblem, target: Target) -> Iterator[ContractionSpec]:
         return _way(problem).proposals(problem, target)
 
-    def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
-        return MOE_GEMM.axes(spec, target)
+    def lengths(self, problem: LayerProblem) -> Sequence[tuple[int, int, int]]:
+        return MOE_GEMM.lengths(problem.first)
 
     def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
         return MOE_GEMM.validate(spec, target)

@@ -40,7 +40,7 @@ import numpy as np
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.axes import axes_of
+from ckmlir.ops.contraction.axes import ProductOperator
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
 from ckmlir.ops.contraction.defaults import other_blocks
 from ckmlir.ops.contraction.keys import (
@@ -65,7 +65,7 @@ from ckmlir.ops.moe.experts_plans import plans
 from ckmlir.ops.moe.experts_problem import A_ROWS, ACCUMULATORS, C_ROWS, ENTRIES, KINDS, ExpertsProblem, read_experts
 from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, operator_of, smaller
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
-from ckmlir.ops.operator import NOTHING, Launch, Operator, Run, Step
+from ckmlir.ops.operator import NOTHING, Launch, Run, Step
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, unlike
@@ -84,7 +84,7 @@ PLAIN = ("f16", "bf16", "f32", "fp8", "bf8", "i8")
 DTYPES = (*PLAIN, *PACKED_FLOATS)
 
 
-class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
+class MoeGemm(ProductOperator[ExpertsProblem]):
     """The operator `moe_gemm`, which the module's docstring describes."""
 
     name = "moe_gemm"
@@ -157,8 +157,9 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
             found = operator_of(own.product).planned(own.product, plan, _sink(problem), target)
             yield replace(found, operator=self.name, walk="experts", rows=own.listed)
 
-    def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
-        return axes_of(spec.dtype, target)
+    def lengths(self, problem: ExpertsProblem) -> Sequence[tuple[int, int, int]]:
+        """Those of a unit, whose rows are whole blocks."""
+        return ((0, problem.product.n, problem.product.k),)
 
     def chosen(self, problem: ExpertsProblem, spec: ContractionSpec) -> dict[str, object]:
         return chosen_keys(problem.product, spec, PLAN_FIELDS)
