@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from ckmlir.mlir import ir
 
@@ -28,8 +29,7 @@ class Position(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True)
-class Diagnostic:
+class Diagnostic(Struct, frozen=True):
     """One message of a verifier, parser or pass, with the notes attached to it.
 
     `severity` is "error", "warning", "remark" or "note".

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from msgspec import Struct
+
 from ckmlir.codeobject.descriptor import DESCRIPTOR_SIZE, KernelDescriptor
 from ckmlir.codeobject.elf import ET_REL, ElfFile
 from ckmlir.codeobject.errors import CodeObjectError
@@ -26,8 +28,7 @@ _TARGETS = {
 """EF_AMDGPU_MACH in e_flags (AMDGPUUsage, "AMDGPU ELF Header e_flags for Code Object V4 and After")."""
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """A kernel of a code object.
 
     Attributes:

@@ -4,7 +4,8 @@ Source: LLVM's AMDGPUUsage, "Kernel Descriptor" and the tables of COMPUTE_PGM_RS
 """
 
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 DESCRIPTOR_SIZE = 64
 
@@ -25,8 +26,7 @@ def _bits(value: int, low: int, width: int = 1) -> int:
     return value >> low & (1 << width) - 1
 
 
-@dataclass(frozen=True)
-class KernelDescriptor:
+class KernelDescriptor(Struct, frozen=True):
     """A kernel descriptor, decoded for gfx90a and later gfx9 chips.
 
     Attributes:

@@ -3,7 +3,8 @@
 Source: LLVM's AMDGPUUsage, "Relocation Records".
 """
 
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.codeobject.elf import ET_DYN, PT_LOAD, SHF_ALLOC, ElfFile, Relocation, Symbol
 from ckmlir.codeobject.errors import CodeObjectError
@@ -28,8 +29,7 @@ _RELOCATION_KINDS = {
 _NO_RELOCATION = 0
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(Struct, frozen=True):
     """A code object laid out from address 0.
 
     Attributes:

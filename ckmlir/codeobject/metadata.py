@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgpack
+import msgspec
+from msgspec import Struct
 
 from ckmlir.codeobject.errors import CodeObjectError
 
@@ -15,8 +16,7 @@ NOTE = "ckmlir."
 """What the keys of this package's own entries begin with."""
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(Struct, frozen=True):
     """A kernel argument.
 
     Attributes:
@@ -92,8 +92,8 @@ def unpack_metadata(note: bytes) -> dict[str, Any]:
         CodeObjectError: The note is not a MessagePack map.
     """
     try:
-        root = msgpack.unpackb(note, raw=False, strict_map_key=False)
-    except (ValueError, TypeError, msgpack.exceptions.UnpackException, RecursionError) as error:
+        root = msgspec.msgpack.decode(note)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise CodeObjectError(f"damaged code object: metadata note is not MessagePack ({error})") from error
     if not isinstance(root, dict):
         raise CodeObjectError("damaged code object: the metadata note is not a map")

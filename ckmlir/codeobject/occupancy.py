@@ -5,7 +5,8 @@ parameters.
 """
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # Scalar registers are allocated in blocks from a file of each SIMD (LLVM AMDGPUBaseInfo, getTotalNumSGPRs and
 # getSGPRAllocGranule for gfx9). VCC, FLAT_SCRATCH and XNACK_MASK, 6 registers, come on top of those a kernel names.
@@ -15,8 +16,7 @@ SCALAR_GRANULE = 16
 BARRIERS = 16
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What a compute unit of a chip has. Registers: in the file of one SIMD; granules: in which a wave, or for LDS a
     workgroup, gets them. `workgroup_size`: most work-items of a workgroup."""
 
@@ -34,8 +34,7 @@ class Limits:
     barriers: int = BARRIERS
 
 
-@dataclass(frozen=True)
-class Occupancy:
+class Occupancy(Struct, frozen=True):
     """What fits on a compute unit.
 
     `limiter` is what would have to shrink for more to fit: "LDS", "vector registers", "scalar registers", "wave slots"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.codeobject.errors import CodeObjectError
 
 
-@dataclass(frozen=True)
-class NarrowAccess:
+class NarrowAccess(Struct, frozen=True):
     """Loads or stores of a line that are narrower than their array's alignment and row length would allow.
 
     Attributes:

@@ -8,11 +8,13 @@ bottom one. Adaptors are values: frozen, hashable, and every method that changes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
 from math import lcm
 from operator import and_
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from ckmlir.dialect.padding import Pad, RightPad
 from ckmlir.dialect.symbols import Expression, Size, Symbol
@@ -35,8 +37,7 @@ from ckmlir.dialect.transforms import (
 Self = TypeVar("Self", bound="Adaptor")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One transform with the numbers of its lower and upper dimensions."""
 
     transform: Transform
@@ -44,8 +45,7 @@ class Step:
     uppers: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Adaptor:
+class Adaptor(Struct, frozen=True, dict=True):
     """`bottom_lengths` (None: unbounded), the `steps` over them, and the numbers `tops` of the dimensions on top."""
 
     bottom_lengths: tuple[Size | None, ...]
@@ -104,7 +104,7 @@ class Adaptor:
 
         steps = tuple(
             replace(step, transform=replace(step.transform, **{
-                field.name: visit(getattr(step.transform, field.name)) for field in fields(step.transform)}))
+                name: visit(value) for name, value in asdict(step.transform).items()}))
             for step in self.steps
         )  # fmt: skip
         return replace(self, steps=steps, bottom_lengths=visit(self.bottom_lengths))
@@ -367,8 +367,8 @@ def _symbols(adaptor: Adaptor) -> list[Symbol]:
 
     visit(adaptor.bottom_lengths)
     for step in adaptor.steps:
-        for field in fields(step.transform):
-            visit(getattr(step.transform, field.name))
+        for name in step.transform.__struct_fields__:
+            visit(getattr(step.transform, name))
     return found
 
 

@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from ckmlir.dialect.adaptor import Adaptor, Step
 from ckmlir.dialect.progression import Progression
 from ckmlir.dialect.symbols import Size, Symbol, combine, divisor, parse_size, product, resolve, round_up
 from ckmlir.dialect.transform_base import Transform
 from ckmlir.dialect.transforms import TRANSFORMS, Embed, Offset, Unmerge
+from ckmlir.records import hints_of
 
 
-@dataclass(frozen=True)
-class Descriptor(Adaptor):
+class Descriptor(Adaptor, frozen=True, dict=True):
     """An adaptor down to one offset in elements, over a pointer aligned to `alignment` elements."""
 
     alignment: int = 1
@@ -138,8 +140,7 @@ class Descriptor(Adaptor):
         return _parse(text)
 
 
-@dataclass(frozen=True, slots=True)
-class _AnyTable:
+class _AnyTable(Struct, frozen=True):
     """A table of unknown entries that are multiples of `multiple`."""
 
     multiple: int
@@ -171,10 +172,12 @@ def _field_text(value: Any) -> str:
 @lru_cache(maxsize=4096)
 def _step_text(step: Step) -> str:
     arguments = [_name(dim) for dim in step.lowers]
-    for field in fields(step.transform):
-        value = getattr(step.transform, field.name)
-        if field.default is MISSING or value != field.default:
-            arguments.append(f"{field.name}={_field_text(value)}")
+    values = asdict(step.transform)
+    defaults = step.transform.__struct_defaults__
+    required = len(values) - len(defaults)
+    for place, (name, value) in enumerate(values.items()):
+        if place < required or value != defaults[place - required]:
+            arguments.append(f"{name}={_field_text(value)}")
     uppers = " ".join(map(_name, step.uppers))
     return f"{uppers}{' ' if uppers else ''}= {step.transform.name}({', '.join(arguments)})"
 
@@ -258,14 +261,15 @@ _EXPECTED: dict[str, tuple[Any, str]] = {  # by the annotation of a transform's 
 
 
 def _make(kind: type[Transform], values: dict[str, Any]) -> Transform:
-    known = {field.name: field for field in fields(kind)}
+    known, hints = kind.__struct_fields__, hints_of(kind)
     for name, value in values.items():
         if name not in known:
             raise ValueError(f"{kind.name} has no field '{name}'; it has {', '.join(known)}")
-        expected = _EXPECTED.get(str(known[name].type).partition("[")[0])
+        expected = _EXPECTED.get(hints[name].partition("[")[0])
         if expected is not None and not isinstance(value, expected[0]):
             raise ValueError(f"field '{name}' of {kind.name} is {expected[1]}, not {_field_text(value)}")
-    missing = [name for name, field in known.items() if name not in values and field.default is MISSING]
+    required = known[: len(known) - len(kind.__struct_defaults__)]
+    missing = [name for name in required if name not in values]
     if missing:
         raise ValueError(f"{kind.name} needs {', '.join(missing)}")
     return kind(**values)

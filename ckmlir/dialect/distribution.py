@@ -22,12 +22,13 @@ Source: CK Tile, include/ck_tile/core/tensor/tile_distribution_encoding.hpp.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from ckmlir.dialect.distribution_encoding import Encoding, encoding_of, rows_of, verify_encoding
 from ckmlir.dialect.distribution_factors import LANE, OWNERS, REGISTER, WAVE, Factor, Row, canonical, renumber
@@ -45,8 +46,7 @@ class Digit(NamedTuple):
     weight: int
 
 
-@dataclass(frozen=True)
-class Distribution:
+class Distribution(Struct, frozen=True, dict=True):
     """A tile over waves, lanes and registers: the replicated factors and the factors of every dimension.
 
     Raises:
@@ -58,8 +58,8 @@ class Distribution:
 
     def __post_init__(self) -> None:
         replicated, dims = canonical(self.replicated, self.dims)
-        object.__setattr__(self, "replicated", replicated)
-        object.__setattr__(self, "dims", dims)
+        force_setattr(self, "replicated", replicated)
+        force_setattr(self, "dims", dims)
 
     def __hash__(self) -> int:
         return self._hash

@@ -19,9 +19,10 @@ Notation: `lengths 128x64 order 0,1 pitch 64`, then where they are used
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any
+
+from msgspec import Struct
 
 _NOTATION = re.compile(
     r"lengths (\d+(?:x\d+)*) order (\d+(?:,\d+)*) pitch (\d+)"
@@ -30,8 +31,7 @@ _NOTATION = re.compile(
 _TERM = re.compile(r"shift (-?\d+) mask (\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class LdsLayout:
+class LdsLayout(Struct, frozen=True):
     """A layout; no terms means no swizzle, `skew` 0 none, `hands` 1 that rows lie in their order.
 
     Raises:

@@ -33,8 +33,10 @@ registers. Iteration i of wave w covers tile i * waves + w of its dimension (CK'
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
 from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Distribution, Factor
 from ckmlir.dialect.distribution_factors import Row
@@ -53,8 +55,7 @@ VECTOR_BITS = 128  # the widest memory access of a lane
 INDEX_BYTES = 4  # of a sparse A's index that a register holds
 
 
-@dataclass(frozen=True, slots=True)
-class Mma:
+class Mma(Struct, frozen=True):
     """A matrix instruction with its numbering of K and rows; `k_chunk` and `run` 0 are the instruction's own.
 
     Raises:
@@ -77,7 +78,7 @@ class Mma:
             name = self.instruction.name
             raise ValueError(f"run {self.run} of {name}: scales and indices are in its own order of rows")
         if self.run == self.instruction.acc_group:
-            object.__setattr__(self, "run", 0)
+            force_setattr(self, "run", 0)
         if self.run:
             RowRuns.of(self.instruction, self.run)
         if self.k_pack < 1:
@@ -92,7 +93,7 @@ class Mma:
         held = self.k_pack * self.instruction.k_per_lane
         native = {self.k_pack * self.instruction.chunk(dtype) for dtype in (self.instruction.a, self.instruction.b)}
         if native == {self.k_chunk}:
-            object.__setattr__(self, "k_chunk", 0)
+            force_setattr(self, "k_chunk", 0)
         if self.k_chunk < 0 or (self.k_chunk and held % self.k_chunk):
             raise ValueError(f"k_chunk {self.k_chunk} does not divide the {held} elements of a lane")
         if self.k_chunk and len(native) > 1:

@@ -6,12 +6,12 @@ Distributions are evaluated, so that whatever numbering of rows and K they have 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from ckmlir.dialect.distribution import Coordinates, Distribution
 from ckmlir.dialect.operand_vectors import OperandVectors, accumulator_bases, of_all_four, of_elements, operand_vectors

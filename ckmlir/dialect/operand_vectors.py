@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.dialect.distribution import Coordinates, Distribution
 from ckmlir.dialect.packing import PACKED, elements_over
 from ckmlir.targets.mfma import LANES
 
 
-@dataclass(frozen=True, slots=True)
-class OperandVectors:
+class OperandVectors(Struct, frozen=True):
     """Operand vectors of a distribution: [vector, wave] base row, [vector, wave, k position] coordinate along K."""
 
     size: int

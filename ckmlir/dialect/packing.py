@@ -9,8 +9,9 @@ tiles whose elements share bytes along another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import gcd
+
+from msgspec import Struct
 
 from ckmlir.dialect.distribution import REGISTER, Distribution
 from ckmlir.targets import Target
@@ -19,8 +20,7 @@ TURNED_BITS = 4
 """Of packed elements that transposing reads of LDS are used for."""
 
 
-@dataclass(frozen=True)
-class Packing:
+class Packing(Struct, frozen=True):
     """A format of small floats: a sign, an exponent and a mantissa, neither infinities nor NaN; or of integers.
 
     Attributes:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ckmlir.dialect.symbols import Size, combine, resolve, round_up, total
 from ckmlir.dialect.transform_base import Index, OneDimension, plus
 
 
-@dataclass(frozen=True, slots=True)
-class Padding(OneDimension):
+class Padding(OneDimension, frozen=True):
     """Indices beside the `length` elements that storage does not have."""
 
     @property
@@ -19,8 +17,7 @@ class Padding(OneDimension):
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Pad(Padding):
+class Pad(Padding, frozen=True):
     """`left` invalid indices before and `right` after the `length` elements."""
 
     name: ClassVar[str] = "pad"
@@ -42,8 +39,7 @@ class Pad(Padding):
         return (plus(lower[0], resolve(self.left, symbols)),)
 
 
-@dataclass(frozen=True, slots=True)
-class LeftPad(Padding):
+class LeftPad(Padding, frozen=True):
     """`pad` invalid indices before the `length` elements."""
 
     name: ClassVar[str] = "left_pad"
@@ -63,8 +59,7 @@ class LeftPad(Padding):
         return (plus(lower[0], resolve(self.pad, symbols)),)
 
 
-@dataclass(frozen=True, slots=True)
-class RightPad(Padding):
+class RightPad(Padding, frozen=True):
     """`pad` invalid indices after the `length` elements, then as many as make the length a multiple of `multiple`."""
 
     name: ClassVar[str] = "right_pad"

@@ -8,12 +8,12 @@ says whether its outcome is the same for all elements, so that no vector straddl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Progression:
+
+class Progression(Struct, frozen=True):
     """`base + step * i` for 0 <= i < count, with `base` an unknown multiple of `multiple`.
 
     `multiple` 0 says that the base is 0. `step` 0 is a value that does not change along the vector; `step` None is one

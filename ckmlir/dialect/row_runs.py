@@ -7,7 +7,7 @@ lanes have 16 rows of a 32x32 product each, in order: a vector of the next produ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ckmlir.dialect.distribution import LANE, REGISTER, Distribution, Factor
 from ckmlir.dialect.distribution_factors import Row
@@ -15,8 +15,7 @@ from ckmlir.targets import MfmaInstruction
 from ckmlir.targets.mfma import LANES
 
 
-@dataclass(frozen=True)
-class RowRuns:
+class RowRuns(Struct, frozen=True):
     """The digits of a row's number in an instruction of a single block: `joined` and `lanes` change places in a tile.
 
     Attributes:

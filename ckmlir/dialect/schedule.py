@@ -25,9 +25,10 @@ Statements that are left out have the values of `Schedule`'s defaults. docs/sche
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from ckmlir.dialect.schedule_items import Fragments, Item, parse_item
 from ckmlir.dialect.schedule_problems import HOT_LOOP, LEAD, problems
@@ -46,8 +47,7 @@ class ScheduleError(CkmlirError, ValueError):
         self.statement = statement
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """How a loop of stages is pipelined.
 
     Attributes:
@@ -152,8 +152,7 @@ class Schedule:
 # -- text: one row a statement
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(Struct, frozen=True):
     """How a statement is read (into constructor arguments) and written (empty: the default, left out)."""
 
     read: Callable[[str], dict[str, Any]]

@@ -11,7 +11,8 @@
 """
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 MASKS = (
     "non_mem_non_sideeffect", "valu", "salu", "mfma_wmma", "all_vmem", "vmem_read", "vmem_write",
@@ -23,8 +24,7 @@ RESERVED = ("fence", "priority", "barrier")
 """Words of the step that cannot be names of stages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fragments:
+class Fragments(Struct, frozen=True):
     """A stage, or some of its fragments (`first` to `last`); `ahead` None: as far ahead as the stage."""
 
     stage: str
@@ -39,8 +39,7 @@ class Fragments:
         return f"{self.stage}{span}" + ("" if self.ahead is None else f"+{self.ahead}")
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(Struct, frozen=True):
     """A sched_barrier; `mask` says what may cross it, "none" or kinds of MASKS joined by `|`."""
 
     mask: str = "none"
@@ -49,8 +48,7 @@ class Fence:
         return "fence" if self.mask == "none" else f"fence({self.mask})"
 
 
-@dataclass(frozen=True, slots=True)
-class Priority:
+class Priority(Struct, frozen=True):
     """The wave's priority from here on."""
 
     level: int
@@ -59,8 +57,7 @@ class Priority:
         return f"priority({self.level})"
 
 
-@dataclass(frozen=True, slots=True)
-class Barrier:
+class Barrier(Struct, frozen=True):
     """A barrier of the workgroup."""
 
     def __str__(self) -> str:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import gcd
 from typing import Any
+
+from msgspec import Struct
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -24,8 +25,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(Struct, frozen=True):
     """The `index`-th run-time value bound to a view, known to be a multiple of `multiple`. Written `?0`, `?1%8`."""
 
     index: int
@@ -41,8 +41,7 @@ class Symbol:
         return f"?{self.index}" if self.multiple == 1 else f"?{self.index}%{self.multiple}"
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """`left operator right` over sizes; made by `combine`, which folds what is known."""
 
     operator: str

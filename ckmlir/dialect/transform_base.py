@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from ckmlir.dialect.symbols import Size, resolve
 from ckmlir.errors import CkmlirError
+from ckmlir.records import Abstract
 
 Index = tuple[Any, ...]
 """A multi-index: ints, NumPy arrays, IR values or progressions."""
@@ -34,8 +36,7 @@ def reverse(value: Any, length: Any) -> Any:
     return length - 1 - value if mirrored is None else mirrored(length)
 
 
-@dataclass(frozen=True, slots=True)
-class Transform(ABC):
+class Transform(Struct, frozen=True, metaclass=Abstract):
     """A coordinate transform; the concrete ones follow.
 
     `name` is the word in printed descriptors, `lower_count` and `upper_count` the numbers of dimensions on each side.
@@ -93,8 +94,7 @@ class Transform(ABC):
         raise NotInvertible(f"{self.name} has no inverse: many user indices share a storage index")
 
 
-@dataclass(frozen=True, slots=True)
-class OneDimension(Transform):
+class OneDimension(Transform, frozen=True):
     """A transform of one storage dimension of `length`, which by itself only renames the index."""
 
     length: Size

@@ -29,7 +29,6 @@ Source: Composable Kernel, CK Tile coordinate transforms (include/ck_tile/core/a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ckmlir.dialect.padding import LeftPad, Pad, RightPad
@@ -52,15 +51,13 @@ MOST_APART = 1 << 13
 """How far those are apart at most: quotients of 32 such distances are one product."""
 
 
-@dataclass(frozen=True, slots=True)
-class PassThrough(OneDimension):
+class PassThrough(OneDimension, frozen=True):
     """l = u."""
 
     name: ClassVar[str] = "pass_through"
 
 
-@dataclass(frozen=True, slots=True)
-class Slice(OneDimension):
+class Slice(OneDimension, frozen=True):
     """Indices `begin` up to, not including, `end` of `length`."""
 
     name: ClassVar[str] = "slice"
@@ -84,8 +81,7 @@ class Slice(OneDimension):
         return (lower[0] - resolve(self.begin, symbols),)
 
 
-@dataclass(frozen=True, slots=True)
-class Freeze(Transform):
+class Freeze(Transform, frozen=True):
     """The storage dimension stays at `index`; the user does not see it."""
 
     name: ClassVar[str] = "freeze"
@@ -106,8 +102,7 @@ class Freeze(Transform):
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Insert(Transform):
+class Insert(Transform, frozen=True):
     """A user dimension of `length` along which storage does not change."""
 
     name: ClassVar[str] = "insert"
@@ -125,8 +120,7 @@ class Insert(Transform):
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Replicate(Transform):
+class Replicate(Transform, frozen=True):
     """User dimensions of `lengths` along which storage does not change."""
 
     name: ClassVar[str] = "replicate"
@@ -144,8 +138,7 @@ class Replicate(Transform):
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Embed(Transform):
+class Embed(Transform, frozen=True):
     """l = sum u_i * stride_i: dimensions with any strides, also overlapping ones (the windows of a convolution)."""
 
     name: ClassVar[str] = "embed"
@@ -198,8 +191,7 @@ class Embed(Transform):
         return tuple(result)
 
 
-@dataclass(frozen=True, slots=True)
-class Merge(Transform):
+class Merge(Transform, frozen=True):
     """One user dimension over several storage dimensions of `lengths`, the last of them the fastest."""
 
     name: ClassVar[str] = "merge"
@@ -224,8 +216,7 @@ class Merge(Transform):
         return (join(lower, self.lengths, symbols),)
 
 
-@dataclass(frozen=True, slots=True)
-class Unmerge(Transform):
+class Unmerge(Transform, frozen=True):
     """Several user dimensions of `lengths`, the last of them the fastest, over one storage dimension."""
 
     name: ClassVar[str] = "unmerge"
@@ -246,8 +237,7 @@ class Unmerge(Transform):
         return split(lower[0], self.lengths, symbols)
 
 
-@dataclass(frozen=True, slots=True)
-class Xor(Transform):
+class Xor(Transform, frozen=True):
     """l0 = u0, l1 = u1 ^ (u0 % length1): spreads the rows of a tile in LDS over the banks.
 
     `lengths` are those of both dimensions; the second must be a power of two, so that the result stays within it.
@@ -282,8 +272,7 @@ class Xor(Transform):
         return self.lower(lower, symbols)
 
 
-@dataclass(frozen=True, slots=True)
-class Reverse(OneDimension):
+class Reverse(OneDimension, frozen=True):
     """l = length - 1 - u: a dimension from its end to its beginning."""
 
     name: ClassVar[str] = "reverse"
@@ -295,8 +284,7 @@ class Reverse(OneDimension):
         return self.lower(lower, symbols)
 
 
-@dataclass(frozen=True, slots=True)
-class Modulo(Transform):
+class Modulo(Transform, frozen=True):
     """l = u % modulus, for a user dimension of `length`: a ring of `modulus` elements."""
 
     name: ClassVar[str] = "modulo"
@@ -315,8 +303,7 @@ class Modulo(Transform):
         return (upper[0] % resolve(self.modulus, symbols),)
 
 
-@dataclass(frozen=True, slots=True)
-class Offset(Transform):
+class Offset(Transform, frozen=True):
     """l = u + offset, for a user dimension of `length`."""
 
     name: ClassVar[str] = "offset"
@@ -338,8 +325,7 @@ class Offset(Transform):
         return (lower[0] - resolve(self.offset, symbols),)
 
 
-@dataclass(frozen=True, slots=True)
-class Indexing(Transform):
+class Indexing(Transform, frozen=True):
     """l = table[u], for a user dimension of `length`: rows gathered through a table.
 
     `table` is a run-time value that is bound to anything with `table[u]`: a list, a NumPy array, a loader of IR values.

@@ -12,8 +12,9 @@ that printed IR can be read. A tile whose distribution is still to be inferred c
 """
 
 import threading
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.dialect import Ck
@@ -49,8 +50,7 @@ class Lds(Ck.Type, name="lds"):
     element: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ViewType:
+class ViewType(Struct, frozen=True):
     """A `!ck.view`: element type, address space name and descriptor."""
 
     element: ir.Type
@@ -61,8 +61,7 @@ class ViewType:
         return View.get(self.element, ir.StringAttr.get(self.space), ir.StringAttr.get(str(self.descriptor)))
 
 
-@dataclass(frozen=True, slots=True)
-class WindowType:
+class WindowType(Struct, frozen=True):
     """A `!ck.window`: a view's parameters and the static lengths of the window, one a dimension of the view."""
 
     element: ir.Type
@@ -79,8 +78,7 @@ class WindowType:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TileType:
+class TileType(Struct, frozen=True):
     """A `!ck.tile`: static lengths, element type and distribution (None: still to be inferred)."""
 
     lengths: tuple[int, ...]
@@ -108,8 +106,7 @@ class TileType:
         return self.distribution
 
 
-@dataclass(frozen=True, slots=True)
-class LdsType:
+class LdsType(Struct, frozen=True):
     """A `!ck.lds`: a tensor in LDS of static lengths; where its bytes lie is decided by ck-allocate-lds."""
 
     lengths: tuple[int, ...]

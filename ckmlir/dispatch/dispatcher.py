@@ -15,14 +15,15 @@ a stream is captured into a graph.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
 
 from ckmlir.dispatch.fitting import Fitting
 from ckmlir.dispatch.identity import Kernel
@@ -51,8 +52,7 @@ class NoKernel(CkmlirError):
     """No kernel that there is computes a problem; the text says why not."""
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """A kernel for a problem.
 
     Attributes:
@@ -81,7 +81,7 @@ class Selection:
             compute_units: that the device has, where these are not the chip's.
         """
         target = self.query.target
-        chip = dataclasses.replace(target, compute_units=compute_units) if compute_units else target
+        chip = msgspec.structs.replace(target, compute_units=compute_units) if compute_units else target
         return make_plan(self.query.operator, self.query.problem, chip, self.kernel.spec)
 
     def executable(self, device: Device) -> Executable:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.library import resources_of
@@ -34,8 +35,7 @@ MOST_BYTES = 1 << 26
 """Requests whose arrays have more, with all sizes reduced, would take the simulator too long."""
 
 
-@dataclass(frozen=True)
-class Examined:
+class Examined(Struct, frozen=True):
     """What was found of a kernel that is right.
 
     Attributes:

@@ -11,8 +11,9 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, SupportsIndex, overload
+
+from msgspec import Struct
 
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.watching import watched
@@ -21,8 +22,7 @@ ASKED_PLAINLY = 2
 """Kernels of a signature: one of the first often fits, and being watched takes as long again."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A kernel in a registry; `order` counts additions."""
 
     kernel: Kernel

@@ -16,9 +16,10 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
 from ckmlir.errors import as_json
@@ -37,8 +38,7 @@ Find = Callable[[str], Operator[Any, Any]]
 """Finds operators by name."""
 
 
-@dataclass(frozen=True)
-class Identifier:
+class Identifier(Struct, frozen=True):
     """The parts of an identifier.
 
     Attributes:
@@ -64,8 +64,7 @@ class Identifier:
         return Identifier(*found.groups())
 
 
-@dataclass(frozen=True, eq=False)
-class Kernel:
+class Kernel(Struct, frozen=True, eq=False, dict=True):
     """A kernel that can be compiled: an operator, a specification and a chip. Equal if these have equal names and
     fields.
     """

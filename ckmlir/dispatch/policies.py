@@ -9,8 +9,9 @@ are data, so that they can be printed, compared and sent to other processes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from ckmlir.dispatch.fitting import Fitting
 from ckmlir.dispatch.identity import Kernel
@@ -48,8 +49,7 @@ def name_of(policy: Policy) -> str:
     return str(name or type(policy).__name__)
 
 
-@dataclass(frozen=True)
-class FirstFit:
+class FirstFit(Struct, frozen=True):
     """The first in the registry's order: by priority, then by when it was added."""
 
     name: str = "first fit"
@@ -58,8 +58,7 @@ class FirstFit:
         return fitting
 
 
-@dataclass(frozen=True)
-class OperatorsChoice:
+class OperatorsChoice(Struct, frozen=True):
     """The best by the operator's own rules, among the kernels that it considers for the problem (`candidates`)."""
 
     name: str = "the operator's choice"
@@ -70,8 +69,7 @@ class OperatorsChoice:
         return (kernel for kernel in considered if kernel in fitting)
 
 
-@dataclass(frozen=True)
-class SizeBuckets:
+class SizeBuckets(Struct, frozen=True):
     """The kernel whose tile is the smallest that takes a size at once; where none does, the largest.
 
     So CK Tile's dispatcher chooses the rows of attention's blocks.

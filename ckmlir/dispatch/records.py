@@ -8,9 +8,10 @@ the table knows nothing of the model's times for it: they rank, they do not meas
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir import __version__
 from ckmlir.dispatch.identity import Kernel
@@ -29,8 +30,7 @@ _NUMBERS = {"median_us": float, "low_us": float, "high_us": float, "spread_us": 
 _MAYBE = {**_NUMBERS, "samples": int, "checked": str, "refused": str}
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Struct, frozen=True):
     """A kernel's time for a request, or why it has none.
 
     Attributes:

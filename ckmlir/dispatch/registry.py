@@ -14,8 +14,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.dispatch.fitting import Candidates, Entry, Fitting
 from ckmlir.dispatch.identity import Find, Identifier, Kernel
@@ -33,8 +35,7 @@ LISTED = 20
 """Kernels that an explanation lists in words."""
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """Every kernel of an operator for a chip, in order, with the reasons why it does not compute a problem.
 
     Attributes:

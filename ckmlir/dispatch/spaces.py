@@ -17,9 +17,10 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from ckmlir.dispatch.identity import Find, Kernel
 from ckmlir.dispatch.reading import check_schema, fields_of, of_file, read_json
@@ -39,8 +40,7 @@ Axis = Sequence[object] | str
 """Values, a text as the only one, or `EVERY`."""
 
 
-@dataclass
-class Expansion:
+class Expansion(Struct):
     """What became of a space.
 
     Attributes:
@@ -64,8 +64,7 @@ class Expansion:
         return "\n".join(lines + [f"{self.repeated:>9} repeated"] * bool(self.repeated))
 
 
-@dataclass(frozen=True)
-class Space:
+class Space(Struct, frozen=True):
     """Axes of keys and of algorithms, in all combinations.
 
     Attributes:

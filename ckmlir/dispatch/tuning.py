@@ -15,9 +15,11 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ckmlir.dispatch.examining import Examined, Wanted, examine
 from ckmlir.dispatch.identity import Kernel

@@ -11,9 +11,10 @@ import inspect
 import numbers
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any
+
+from msgspec import Struct
 
 NOUNS = {
     "Tile": "a tile", "Scalar": "a scalar", "Pointer": "a pointer", "View": "a view", "Window": "a window",
@@ -47,8 +48,7 @@ class Unfit(Exception):
         self.value = value
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """What a parameter takes: values of the types in `exact` as they are, others by `take`, which may raise Unfit."""
 
     exact: frozenset[type]

@@ -3,9 +3,10 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.dialect import fragment_compute
 from ckmlir.dialect.build import create, integer
@@ -20,8 +21,7 @@ from ckmlir.mlir import ir
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
-class PointerArgument:
+class PointerArgument(Struct, frozen=True):
     """Annotation of a kernel argument that points to global memory; `alignment` in bytes is guaranteed by the
     caller.
     """
@@ -30,8 +30,7 @@ class PointerArgument:
     alignment: int = 16
 
 
-@dataclass(frozen=True)
-class ScalarArgument:
+class ScalarArgument(Struct, frozen=True):
     """Annotation of a scalar kernel argument."""
 
     dtype: str
@@ -56,8 +55,7 @@ f32 = ScalarArgument("f32")
 f64 = ScalarArgument("f64")
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """A traced kernel: its module (tile IR), function name, target, waves a workgroup and names of arguments."""
 
     module: ir.Module

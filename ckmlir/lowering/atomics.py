@@ -8,7 +8,8 @@ Sources: CDNA2, CDNA3 and CDNA4 ISA, "MUBUF instructions" and "FLAT, scratch and
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import integer, text_of, value
@@ -32,8 +33,7 @@ Issue = Callable[[Lowering, ir.Value, BufferAddress], ir.Value]
 """Appends the instructions that update an address with a fragment's value; what was there before."""
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(Struct, frozen=True):
     """How an update of so many elements at once is done: in a buffer, if the chip has the feature (None: all have)."""
 
     elements: int

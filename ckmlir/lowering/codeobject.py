@@ -7,7 +7,6 @@ linking is ours: timed apart, with its own messages, and exchangeable (`ckmlir.l
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 import sys
@@ -16,6 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ckmlir.diagnostics import collect
 from ckmlir.dialect.build import integer_of
@@ -253,7 +254,7 @@ def _run(work: ir.Operation, pipeline: str) -> None:
         except ir.MLIRError:
             # The first error names the operation; those after it follow from it, and notes repeat whole modules.
             first = next((one for one in diagnostics if one.severity == "error"), None)
-            reason = dataclasses.replace(first, notes=()) if first else "error: MLIR gave no reason"
+            reason = msgspec.structs.replace(first, notes=()) if first else "error: MLIR gave no reason"
             raise CodeGenerationError(str(reason)) from None
 
 

@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import attributes_of, integer_of, producer, value
 from ckmlir.dialect.scalars import bits
@@ -200,8 +202,7 @@ def _mirrored(op: ir.Operation) -> ir.Attribute | None:
     return None if found is None else ir.IntegerAttr.get(ir.IntegerType.get_signless(64), found)
 
 
-@dataclass(frozen=True)
-class Sum:
+class Sum(Struct, frozen=True):
     """A vector as what all its elements have in common, and the rest of each."""
 
     rest: ir.Value

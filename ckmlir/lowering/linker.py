@@ -21,8 +21,9 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
 
@@ -45,8 +46,7 @@ class LinkError(CkmlirError):
     """The linker refused an object; the text is what it said."""
 
 
-@dataclass(frozen=True)
-class Linker:
+class Linker(Struct, frozen=True):
     """A command that behaves as `ld.lld`, and where it was found."""
 
     command: tuple[str, ...]

@@ -5,7 +5,6 @@ arith, math, vector and cf, for which upstream passes exist; the pipeline runs t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.build import integer, integer_of
@@ -99,8 +98,7 @@ PIECES_LEVEL = 1
 quarter more time, and up to 18 more registers (attention under woven schedules)."""
 
 
-@dataclass(frozen=True)
-class LowerFragments(Pass):
+class LowerFragments(Pass, frozen=True):
     """Lower fragments to buffer and LDS accesses, matrix instructions and exchanges of the target."""
 
     name: ClassVar[str] = "ck-lower-fragments"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-import msgpack
+import msgspec
+from msgspec import Struct, field
 
 from ckmlir.codeobject.elf import FILE_HEADER, SECTION_HEADER, SHT_NOTE, ElfFile
 from ckmlir.codeobject.metadata import unpack_metadata
@@ -22,8 +22,7 @@ OWNER, METADATA = b"AMDGPU\0", 32
 """Owner and type of the note (AMDGPUUsage, "Note Records", NT_AMDGPU_METADATA)."""
 
 
-@dataclass(frozen=True)
-class KernelNotes:
+class KernelNotes(Struct, frozen=True):
     """What the metadata is to say of a kernel: the names of its explicit arguments (none: as they are), and entries."""
 
     arguments: Sequence[str] = ()
@@ -74,6 +73,6 @@ def _ordered(entries: dict[str, Any]) -> dict[str, Any]:
 
 
 def _note(metadata: dict[str, Any]) -> bytes:
-    content: bytes = msgpack.packb(metadata)
+    content = msgspec.msgpack.encode(metadata)
     owner = OWNER + bytes(-len(OWNER) % 4)
     return NOTE.pack(len(OWNER), len(content), METADATA) + owner + content + bytes(-len(content) % 4)

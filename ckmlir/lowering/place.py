@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import InitVar, dataclass
 from functools import cached_property, lru_cache, partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.dialect.build import integer_of, registers_of, text_of
 from ckmlir.dialect.digits import ORIGIN, THREAD, known_digits, merged_along
@@ -130,8 +133,7 @@ class Ground:
         return base, rest.part(Rate.LANE, Rate.FIXED, constant=True), rest.part(Rate.STEP)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where an element of a view lies, as far as both kinds of address need it."""
 
     ground: Ground

@@ -10,7 +10,6 @@ The arguments' address comes by assembly that does nothing, or LLVM would find t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -35,8 +34,7 @@ DIVISIONS = ("llvm.sdiv", "llvm.udiv")
 POINTER_BYTES = 8
 
 
-@dataclass(frozen=True)
-class ReloadArguments(Pass):
+class ReloadArguments(Pass, frozen=True):
     """Let turns of loops around steady loops read kernel arguments again."""
 
     name: ClassVar[str] = "ck-reload-arguments"

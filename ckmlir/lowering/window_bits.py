@@ -9,7 +9,7 @@ A view that says so (`Embed.few`) has 31 places at most; one more bit stands for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.build import value
@@ -23,8 +23,7 @@ from ckmlir.lowering.predicate import Predicate
 from ckmlir.mlir import ir
 
 
-@dataclass(frozen=True)
-class Slid:
+class Slid(Struct, frozen=True):
     """A dimension that a window slides over: the paddings of its image, and positions and places seen instead."""
 
     left: Step

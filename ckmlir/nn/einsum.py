@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
@@ -74,8 +75,7 @@ def _strides(order: str, groups: Mapping[str, str], own: Mapping[str, int]) -> t
     return tuple(own.get(letter, 1) for group in order for letter in groups[group] or UNIT)
 
 
-@dataclass(frozen=True)
-class Letters:
+class Letters(Struct, frozen=True):
     """Of both tensors and the result."""
 
     a: str

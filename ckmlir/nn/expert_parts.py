@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
@@ -15,8 +16,7 @@ from ckmlir.ops.moe.routing import most_units
 from ckmlir.runtime.device import DeviceError
 
 
-@dataclass(frozen=True)
-class SortedExperts:
+class SortedExperts(Struct, frozen=True):
     """The entries of a routing, (token, slot), by expert; what `sort_experts` returns and `expert_matmul` takes.
 
     Attributes:

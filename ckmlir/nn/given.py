@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.nn.array import Array, empty, reshaped_strides
 from ckmlir.nn.plain import shown
@@ -107,8 +107,7 @@ _HOMES: dict[str, Home] = {"torch": _OfTorch(), "cupy": _OfCupy()}
 ON_DEVICE, ON_HOST = _OnDevice(), _OnHost()
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(Struct, frozen=True):
     """An array that a function was given.
 
     Attributes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import RequestError
@@ -20,8 +20,7 @@ ALIGNMENT = 16
 """Bytes: kernels read whole vectors from an array's start (`ckmlir.lang.ptr`), unless a request says otherwise."""
 
 
-@dataclass(frozen=True)
-class ArraySpec:
+class ArraySpec(Struct, frozen=True):
     """An array that a kernel reads or writes.
 
     Attributes:

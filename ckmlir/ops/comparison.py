@@ -8,16 +8,15 @@ not compared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 
 
-@dataclass(frozen=True, eq=False)
-class Tolerance:
+class Tolerance(Struct, frozen=True, eq=False):
     """The largest accepted error, and the one-line reason for it.
 
     Attributes:
@@ -37,8 +36,7 @@ class Tolerance:
         return float(bounds.max(initial=0.0, where=np.isfinite(bounds)))
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One element that is compared: where, what came out, what was expected."""
 
     index: tuple[int, ...]
@@ -46,8 +44,7 @@ class Difference:
     expected: float
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """The outcome for one array.
 
     Attributes:

@@ -9,11 +9,11 @@ documents, "8-bit floating point"). So their NumPy type depends on the target; t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.errors import suggest
@@ -21,8 +21,7 @@ from ckmlir.ops.request import RequestError, show
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
-class Dtype:
+class Dtype(Struct, frozen=True):
     """An element type.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, SupportsFloat
 
 from ckmlir.ops import sampling
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
     from random import Random
 
 
-@dataclass(frozen=True)
-class Lengths(Key):
+class Lengths(Key, frozen=True):
     """Several positive whole numbers, `128x128x64` or a sequence of integers; `usual` are those that operators take."""
 
     count: int
@@ -41,8 +39,7 @@ class Lengths(Key):
         return tuple(2 ** random.randint(0, 8) for _ in range(self.count))
 
 
-@dataclass(frozen=True)
-class Words(Key):
+class Words(Key, frozen=True):
     """One to `most` of a few words: `sum,max` or a sequence of them."""
 
     choices: tuple[str, ...]
@@ -66,8 +63,7 @@ class Words(Key):
         return tuple(random.choices(self.choices, k=random.randint(1, self.most)))
 
 
-@dataclass(frozen=True)
-class Numbers(Key):
+class Numbers(Key, frozen=True):
     """One to `most` whole numbers, from `minimum` to 2^31 - 1: `2x3x4` or a sequence of integers."""
 
     most: int
@@ -91,8 +87,7 @@ class Numbers(Key):
         return sampling.lengths(random, self.most, self.minimum, request)
 
 
-@dataclass(frozen=True)
-class Series(Key):
+class Series(Key, frozen=True):
     """Whole numbers from `minimum` to 2^31 - 1, as many as one likes: `5,0,17` or a sequence of integers.
 
     For what a problem has a number of each of: lengths of sequences, rows of groups.
@@ -124,8 +119,7 @@ class Series(Key):
         return tuple(max(random.choice((0, 0, 1, 7, random.randint(0, 300))), self.minimum) for _ in range(count))
 
 
-@dataclass(frozen=True)
-class Reals(Key):
+class Reals(Key, frozen=True):
     """Finite numbers, as many as one likes: `1,0.5` or a sequence of numbers. See `Real`."""
 
     separator: ClassVar[str] = ","

@@ -12,15 +12,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, check_addressable
 from ckmlir.ops.comparison import Array, Tolerance
@@ -41,8 +43,7 @@ Argument = str | np.int32 | np.int64 | np.float32 | np.float64
 """A kernel argument: the name of an array or workspace, or a scalar of the type that the kernel takes."""
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """How a kernel is started: workgroups, work-items a workgroup, and arguments in the kernel's order.
 
     Attributes:
@@ -127,7 +128,7 @@ class Operator(ABC, Generic[P, S]):
 
     def varied(self, problem: P, spec: S, fields: Mapping[str, Any], target: Target) -> S:
         """With other values of some fields of the algorithm, and of those that follow from them and are not given."""
-        return replace(spec, **fields)
+        return dataclasses.replace(spec, **fields)
 
     def chosen(self, problem: P, spec: S) -> dict[str, object]:
         """The keys of the kernel's making that the request left open, with what `spec` chose for them. Only operators
@@ -242,8 +243,7 @@ class Operator(ABC, Generic[P, S]):
         return None
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """Another operator with all its steps; or the same operator, for another problem.
 
     Attributes:

@@ -7,8 +7,10 @@ A plan is what devices run, and what `ckmlir list`, `compile`, `time`, `bench` a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
@@ -18,8 +20,7 @@ from ckmlir.ops.steps import Fill, PackOnHost, Workspace, place_of
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
-class FillStep:
+class FillStep(Struct, frozen=True):
     """Set the first `nbytes` bytes of an array or workspace."""
 
     buffer: str
@@ -30,8 +31,7 @@ class FillStep:
         return f"fill {self.buffer} with {self.byte}, {self.nbytes} bytes"
 
 
-@dataclass(frozen=True)
-class PackStep:
+class PackStep(Struct, frozen=True):
     """Fill a workspace by a function on the host.
 
     Attributes:
@@ -51,8 +51,7 @@ class PackStep:
         return f"pack {self.workspace} on the host from {', '.join(read) or 'nothing'}"
 
 
-@dataclass(frozen=True)
-class KernelStep:
+class KernelStep(Struct, frozen=True):
     """A launch of a kernel.
 
     Attributes:
@@ -98,8 +97,7 @@ def described(step: PlanStep) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Steps in order, and the device memory that they need besides the operator's arrays."""
 
     workspaces: tuple[Workspace, ...]

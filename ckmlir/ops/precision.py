@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
@@ -18,8 +18,7 @@ OVERFLOW = 2.0**128 - 2.0**103
 UNIT = find_dtype("f32").unit_roundoff
 
 
-@dataclass(frozen=True)
-class Precision:
+class Precision(Struct, frozen=True):
     """What kernels compute in, where NumPy has float64.
 
     Attributes:

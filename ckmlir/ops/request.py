@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, SupportsFloat, SupportsIndex
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.ops import sampling
 from ckmlir.ops.scalars import index
+from ckmlir.records import Abstract
 
 if TYPE_CHECKING:
     from random import Random
@@ -35,8 +36,7 @@ class RequestError(CkmlirError, ValueError):
     """A request that cannot be met. The text names the key, its value, what is wrong and what would be right."""
 
 
-@dataclass(frozen=True)
-class Key(ABC):
+class Key(Struct, frozen=True, metaclass=Abstract):
     """A key of an operator: its name, its default (None: the operator derives it from the other keys) and its help."""
 
     name: str
@@ -78,8 +78,7 @@ class Key(ABC):
         return RequestError(f"{self.name}={show(value)}: expected {self.form}")
 
 
-@dataclass(frozen=True)
-class Integer(Key):
+class Integer(Key, frozen=True):
     """A whole number, `minimum` to `maximum`, by default 2^31 - 1; `multiple` divides most of those that an operator
     takes."""
 
@@ -109,16 +108,14 @@ class Integer(Key):
         return min(sampling.whole_number(random, self.minimum, self.multiple, request), self.maximum)
 
 
-@dataclass(frozen=True)
-class PowerOfTwo(Integer):
+class PowerOfTwo(Integer, frozen=True):
     """A whole number that an operator takes where it is a power of two: an alignment, say."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
         return max(2 ** random.randint(0, 5), self.minimum)
 
 
-@dataclass(frozen=True)
-class Pitch(Integer):
+class Pitch(Integer, frozen=True):
     """Elements from one row of an array to the next, not less than the keys `of` say that it has."""
 
     of: tuple[str, ...] = ("n",)
@@ -129,8 +126,7 @@ class Pitch(Integer):
         return min(random.choice((least, least + 1, least + 7, -(-least // 8) * 8, 2 * least + 8)), MAXIMUM_SIZE)
 
 
-@dataclass(frozen=True)
-class Real(Key):
+class Real(Key, frozen=True):
     """A finite number, not below `minimum`; it must be representable as a normal f32 or be zero."""
 
     minimum: float = -math.inf
@@ -159,8 +155,7 @@ class Real(Key):
         return random.choice([number for number in numbers if number >= self.minimum])
 
 
-@dataclass(frozen=True)
-class Choice(Key):
+class Choice(Key, frozen=True):
     """One of a few words."""
 
     choices: tuple[str, ...]
@@ -182,8 +177,7 @@ class Choice(Key):
         return random.choice(self.choices)
 
 
-@dataclass(frozen=True)
-class Flag(Key):
+class Flag(Key, frozen=True):
     """Yes or no: 1 or 0."""
 
     @property

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(Struct, frozen=True):
     """The least that a kernel needs.
 
     Attributes:

@@ -10,6 +10,8 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, TypeVar
 
+from msgspec import Struct
+
 from ckmlir.errors import as_json, from_json
 from ckmlir.ops.request import RequestError, show
 
@@ -23,8 +25,7 @@ Algorithm = Annotated[T, _HOW]
 one signature compute the same and differ in what they are good at."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """In the annotation of a field of the signature that also says what the kernel relies on: `of` takes from its value
     what is part of the signature.
     """
@@ -32,8 +33,7 @@ class Counts:
     of: Callable[[Any], object]
 
 
-@dataclasses.dataclass(frozen=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why a specification cannot be compiled for a chip: the field, its value, what is wrong, what would be right."""
 
     field: str

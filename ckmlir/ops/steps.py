@@ -9,13 +9,13 @@ captured into graphs, which host functions cannot be part of on every version of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.ops.comparison import Array
 
 
-@dataclass(frozen=True)
-class Workspace:
+class Workspace(Struct, frozen=True):
     """Device memory of an operator's own; kernel arguments and steps name it as they name arrays. Its contents start
     undefined.
 
@@ -27,8 +27,7 @@ class Workspace:
     nbytes: int
 
 
-@dataclass(frozen=True)
-class Fill:
+class Fill(Struct, frozen=True):
     """Set every byte of an array or workspace.
 
     Raises ValueError for a byte that is none.
@@ -42,8 +41,7 @@ class Fill:
             raise ValueError(f"{self.buffer} cannot be filled with {self.byte}: expected a byte, 0 to 255")
 
 
-@dataclass(frozen=True)
-class PackOnHost:
+class PackOnHost(Struct, frozen=True):
     """Fill a workspace by a function on the host.
 
     Attributes:
@@ -66,8 +64,7 @@ def place_of(name: str) -> str:
     return f"&{name}"
 
 
-@dataclass(frozen=True)
-class OwnKernel:
+class OwnKernel(Struct, frozen=True):
     """The operator's own kernel, that of its specification, as `Operator.launch` says."""
 
 

@@ -11,7 +11,7 @@ value itself becomes such a comparison.
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import math
 import operator
 import re
@@ -19,6 +19,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from ckmlir.records import field_names
 
 MOST_LINES = 400
 """Parts of a problem beyond which nothing is recorded: reading them takes longer than asking again."""
@@ -291,12 +295,13 @@ class Recorder:
         if isinstance(value, tuple):
             parts = [self.shadow(one, f"{name}[{place}]") for place, one in enumerate(value)]
             return kind(parts) if kind is tuple else kind(*parts)
-        if not dataclasses.is_dataclass(value):
+        names = field_names(kind)
+        if names is None:
             raise NotRecorded(kind, name)
-        made: Any = object.__new__(kind)
-        for field in dataclasses.fields(value):
-            shadow = self.shadow(getattr(value, field.name), f"{name}.{field.name}")
-            object.__setattr__(made, field.name, shadow)
+        made = copy.copy(value)  # not checked again: symbols are what it holds
+        change = force_setattr if isinstance(value, Struct) else object.__setattr__
+        for field in names:
+            change(made, field, self.shadow(getattr(value, field), f"{name}.{field}"))
         return made
 
     def numbers_below(self, symbol: Symbol) -> frozenset[str]:

@@ -6,7 +6,6 @@ only where they do not fit otherwise, since waves then meet more often in every 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.build import integer, registers_of, string, text_of
@@ -28,8 +27,7 @@ CONFLICTS = "conflict_cycles"
 """Attribute of an lds_alloc: predicted cycles lost to bank conflicts, all its accesses once."""
 
 
-@dataclass(frozen=True)
-class AllocateLds(Pass):
+class AllocateLds(Pass, frozen=True):
     """Give every LDS tensor a conflict-free layout and a byte offset; tensors never live together share bytes."""
 
     name: ClassVar[str] = "ck-allocate-lds"

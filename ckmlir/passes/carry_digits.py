@@ -14,9 +14,10 @@ the few places of a window it goes on, since it is by these numbers that places 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
+
+from msgspec import Struct
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.adaptor import Step
@@ -53,8 +54,7 @@ MOST_OF_THREADS = 2
 """Coordinates of threads that a loop carries the digits of: each takes vector registers of its own."""
 
 
-@dataclass(frozen=True)
-class CarryDigits(Pass):
+class CarryDigits(Pass, frozen=True):
     """Carry the digits of merged coordinates through loops: add, compare and carry, where else each step divides."""
 
     name: ClassVar[str] = "ck-carry-digits"
@@ -67,8 +67,7 @@ class CarryDigits(Pass):
                     _carry(loop, walks)
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(Struct, frozen=True):
     """A merged coordinate that advances with a loop.
 
     Attributes:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from ckmlir.mlir import ir
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """Blocks that lead back to the first of them, by their places.
 
     Attributes:

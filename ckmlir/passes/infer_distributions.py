@@ -46,8 +46,7 @@ INDEXED = {
 """Operations whose coordinate along an axis comes from a tile, and which operand that is."""
 
 
-@dataclass(frozen=True)
-class InferDistributions(Pass):
+class InferDistributions(Pass, frozen=True):
     """Give every tile a distribution, from those given and from what its accesses want."""
 
     name: ClassVar[str] = "ck-infer-distributions"

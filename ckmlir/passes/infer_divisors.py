@@ -4,9 +4,10 @@ The descriptor of a view decides how wide accesses may be, and tracing knows mos
 loop is known only once the loop has its end: so what divides scalars is found once more, for whole kernels.
 """
 
-from dataclasses import dataclass, replace
 from math import lcm
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.divisors import Divisors
@@ -19,8 +20,7 @@ from ckmlir.passes.walk import functions, operations
 WINDOWS = ("ck.make_window", "ck.move_window", "ck.with_digits")
 
 
-@dataclass(frozen=True)
-class InferDivisors(Pass):
+class InferDivisors(Pass, frozen=True):
     """Find what divides the lengths, strides and pointers of views, and say so in their descriptors."""
 
     name: ClassVar[str] = "ck-infer-divisors"

@@ -11,6 +11,8 @@ import re
 import time
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.ir_printing import CONTEXT, IrPrinter
@@ -37,8 +39,7 @@ summary { cursor: pointer; }
 """
 
 
-@dataclass(frozen=True)
-class Passed:
+class Passed(Struct, frozen=True):
     """A pass and what became of the IR.
 
     Attributes:

@@ -3,8 +3,10 @@ it sees.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.dialect.build import integer_of, registers_of, text_of
 from ckmlir.dialect.distribution import Distribution
@@ -19,8 +21,7 @@ SMALLEST_ALIGNMENT = 8
 """Bytes to which skewed accesses of 16 bytes stay aligned; LLVM keeps them in one instruction down to this."""
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Struct, frozen=True):
     """One LDS access: "read" or "write" of these registers; `transposed`: lanes exchange what they read."""
 
     kind: str
@@ -50,8 +51,7 @@ def access_of(op: ir.Operation) -> Access:
     return Access(kind, distribution, registers_of(op), "transposed" in op.attributes)
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A layout, and the cycles that its accesses take with and without bank conflicts."""
 
     layout: LdsLayout

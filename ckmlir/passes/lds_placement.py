@@ -6,8 +6,10 @@ those it is live with.
 
 from collections.abc import Hashable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.dialect.fragment_lds import ALIGNMENT
 
@@ -17,8 +19,7 @@ SMALLEST_PART = 64
 K = TypeVar("K", bound=Hashable)
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """What has to be placed: a buffer of a tensor.
 
     Attributes:

@@ -1,8 +1,10 @@
 """What LDS allocation made of a kernel: bytes, place, layout and neighbours of every buffer, and what accesses cost."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import integer_of, registers_of, text_of
@@ -21,8 +23,7 @@ from ckmlir.passes.walk import functions, operations, target_of
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
-class AccessCost:
+class AccessCost(Struct, frozen=True):
     """Accesses of a buffer that are alike.
 
     Attributes:
@@ -47,8 +48,7 @@ class AccessCost:
         return self.cycles - self.ideal
 
 
-@dataclass(frozen=True)
-class BufferReport:
+class BufferReport(Struct, frozen=True):
     """One buffer.
 
     Attributes:
@@ -78,8 +78,7 @@ class BufferReport:
         return sum(one.count * one.conflict_cycles for one in self.accesses)
 
 
-@dataclass(frozen=True)
-class LdsReport:
+class LdsReport(Struct, frozen=True):
     """The LDS of a workgroup: what it takes, and of how many bytes of a compute unit."""
 
     kernel: str
@@ -95,7 +94,7 @@ class LdsReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in JSON's types."""
-        return {**asdict(self), "conflict_cycles": self.conflict_cycles}
+        return {**to_builtins(self), "conflict_cycles": self.conflict_cycles}
 
     def __str__(self) -> str:
         lines = [

@@ -1,7 +1,8 @@
 """The body of a loop of stages: what its operations are to a schedule, and how values travel between iterations."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.dialect.build import producer
 from ckmlir.dialect.control import LOOPS, WHILE
@@ -46,8 +47,7 @@ DESCRIPTIONS = frozenset({"ck.make_view", "ck.make_window", "ck.move_window", "c
 """Operations that compute nothing: they say where the memory operations that use them go."""
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """The next `count` machine instructions of a kind in the order that the backend is asked for."""
 
     kind: str
@@ -57,8 +57,7 @@ class Group:
 Marker = Fence | Priority | Barrier | Group
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """An operation of the body: so many iterations ahead, at this place of the step (list order).
 
     `cluster` numbers the parts of the step that fences and priorities keep apart; `before` stands in front of it.
@@ -70,8 +69,7 @@ class Placed:
     before: tuple[Marker, ...] = ()
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """The steady step: its operations in their order, and what stands behind the last."""
 
     placed: list[Placed]

@@ -10,7 +10,6 @@ object (`dialect/notes.py`), one row for each kind of access of a line:
 Atomic updates and copies to LDS have widths of their own, and are not looked at.
 """
 
-from dataclasses import dataclass
 from math import gcd
 from typing import Any, ClassVar
 
@@ -34,8 +33,7 @@ WINDOWS = {"ck.load_fragment": 0, "ck.gather_fragment": 0, "ck.store_fragment": 
 """The operand of an access that is its window."""
 
 
-@dataclass(frozen=True)
-class NoteAccesses(Pass):
+class NoteAccesses(Pass, frozen=True):
     """Note loads and stores that are narrower than alignment and row length of their array allow."""
 
     name: ClassVar[str] = "ck-note-accesses"

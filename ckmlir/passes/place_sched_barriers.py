@@ -5,7 +5,6 @@ nothing may cross. The order of a steady loop is then the order of the machine c
 LLVM.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect import synchronization
@@ -18,8 +17,7 @@ from ckmlir.passes.walk import expanded_functions
 BARRIERS = ("ck.barrier", "ck.wait")
 
 
-@dataclass(frozen=True)
-class PlaceSchedBarriers(Pass):
+class PlaceSchedBarriers(Pass, frozen=True):
     """Fence pinned memory fragments, and the barriers among them, with sched_barriers."""
 
     name: ClassVar[str] = "ck-place-sched-barriers"

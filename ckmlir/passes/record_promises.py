@@ -49,8 +49,7 @@ ARITHMETIC = frozenset(
 CONTROL = ("scf.for", "scf.if", "scf.while")
 
 
-@dataclass(frozen=True)
-class RecordPromises(Pass):
+class RecordPromises(Pass, frozen=True):
     """Replace promises by what was promised of, and keep what evaluates them beside the program."""
 
     name: ClassVar[str] = "ck-record-promises"

@@ -6,7 +6,6 @@ source line.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.control import STRUCTURED
@@ -66,8 +65,7 @@ SPLITTERS: dict[str, Splitter] = {
 }
 
 
-@dataclass(frozen=True)
-class SplitTiles(Pass):
+class SplitTiles(Pass, frozen=True):
     """Split tiles into per-thread fragments: accesses, matrix instructions and vectors of registers."""
 
     name: ClassVar[str] = "ck-split-tiles"

@@ -1,7 +1,8 @@
 """What stands between the fragments of a steady step: fences between clusters, priorities, and the mix."""
 
-from dataclasses import replace
 from math import ceil
+
+from msgspec.structs import replace
 
 from ckmlir.dialect.build import text_of
 from ckmlir.dialect.scalars import bits

@@ -6,7 +6,8 @@ phase and multiplying, so that waves in different places of the step complement 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ckmlir.dialect.build import producer, registers_of
 from ckmlir.dialect.schedule import Schedule

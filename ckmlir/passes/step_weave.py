@@ -7,7 +7,8 @@ memory units their accesses. Places are counted in matrix instructions from the 
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.dialect.build import producer
 from ckmlir.dialect.schedule import Schedule
@@ -50,8 +51,7 @@ Makers = dict[ir.Operation, list[ir.Operation]]
 """Of every operation of the body, in program order, those of the same step and iteration whose results it uses."""
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """A fragment behind so many matrix instructions; those of one place in the order of their numbers."""
 
     place: float
@@ -59,8 +59,7 @@ class Slot:
     op: ir.Operation
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """A product of the step: its matrix instructions in their order, the number of the first, what lies under them."""
 
     matrix: list[ir.Operation]

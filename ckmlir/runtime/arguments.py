@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
@@ -27,8 +27,7 @@ from ckmlir.runtime.device import DeviceError
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
-class ArrayView:
+class ArrayView(Struct, frozen=True):
     """Where somebody else's array lies, and what it is.
 
     Attributes:

@@ -7,8 +7,9 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Operator
@@ -30,8 +31,7 @@ COLD = ("no", "rotate", "flush")
 """What caches hold: what the launch before left; of other arrays, which take turns; of something else altogether."""
 
 
-@dataclass(frozen=True)
-class Times:
+class Times(Struct, frozen=True):
     """Seconds of every repeat, from events around all steps, or around one."""
 
     seconds: tuple[float, ...]
@@ -53,8 +53,7 @@ class Times:
         return quarters[2] - quarters[0]
 
 
-@dataclass(frozen=True)
-class StepMeasurement:
+class StepMeasurement(Struct, frozen=True):
     """What was measured of a step: times on a GPU; on the simulator what its launch did, None of what launches nothing.
 
     Times of single steps come from runs of their own, with an event between every two steps, which costs a little: they
@@ -66,8 +65,7 @@ class StepMeasurement:
     counts: Mapping[str, int] | None
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(Struct, frozen=True):
     """What was measured.
 
     Attributes:

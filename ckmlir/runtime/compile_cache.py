@@ -28,9 +28,10 @@ import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError, from_json
 from ckmlir.files import (
@@ -90,8 +91,7 @@ def _of_others(operator: Operator[Any, Any], spec: Any, target: Target) -> Compi
     return None
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A file of the cache: what its first line says, its bytes, and when it was last used (seconds since 1970)."""
 
     path: Path

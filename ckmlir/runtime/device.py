@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from ckmlir.errors import CkmlirError
 
@@ -29,8 +30,7 @@ class KernelFault(CkmlirError):
     """A kernel misbehaved while it ran: an access out of bounds, an instruction that cannot be executed."""
 
 
-@dataclass(frozen=True)
-class DeviceProperties:
+class DeviceProperties(Struct, frozen=True):
     """What a device is.
 
     Attributes:
@@ -88,8 +88,7 @@ def remember(memory: object, dtype: str | None) -> None:
         memory.dtype = dtype
 
 
-@dataclass(frozen=True)
-class MemoryPart:
+class MemoryPart(Struct, frozen=True):
     """`size` bytes of device memory from `offset` on; it stands wherever memory does, but is not given back."""
 
     whole: Memory
@@ -100,7 +99,7 @@ class MemoryPart:
         for name in ("offset", "size"):
             given = getattr(self, name)
             try:
-                object.__setattr__(self, name, operator.index(given))  # NumPy's integers become Python's
+                force_setattr(self, name, operator.index(given))  # NumPy's integers become Python's
             except TypeError:
                 raise DeviceError(f"{name} of a part of memory: expected a whole number, got {given!r}") from None
         if self.offset < 0 or self.size < 0 or self.offset + self.size > self.whole.size:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-@dataclass(frozen=True)
-class DeviceArray(MemoryPart):
+class DeviceArray(MemoryPart, frozen=True, kw_only=True):
     """An array in device memory; it stands wherever memory does, but is not given back: `Device.free(array.whole)`.
 
     Attributes:
@@ -36,9 +34,9 @@ class DeviceArray(MemoryPart):
         dtype: as NumPy and ml_dtypes call it, "float16", "bfloat16".
     """
 
-    shape: tuple[int, ...] = field(kw_only=True)
-    strides: tuple[int, ...] = field(kw_only=True)
-    dtype: str = field(kw_only=True)
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
 
 
 def typed(

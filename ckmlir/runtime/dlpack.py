@@ -7,8 +7,9 @@ that is read is looked at, not consumed: it keeps the tensor alive, and frees it
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.runtime.device import DeviceError
 
@@ -39,8 +40,7 @@ _get_pointer.restype = ctypes.c_void_p
 _get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
-@dataclass(frozen=True)
-class DlpackArray:
+class DlpackArray(Struct, frozen=True):
     """What a capsule says; strides in elements, None for rows without gaps. `owner` keeps the memory alive."""
 
     address: int

@@ -13,7 +13,8 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.runtime.bench import Times
 from ckmlir.runtime.device import Device, Stream
@@ -29,8 +30,7 @@ Candidate = Callable[[Stream], None]
 """What is timed: it queues itself on a stream."""
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """What is known of a candidate.
 
     Attributes:

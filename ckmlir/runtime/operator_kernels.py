@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from ckmlir.compiler import CompiledKernel
 from ckmlir.ops.operator import Operator, require_kinds, require_valid
@@ -51,7 +52,7 @@ class OperatorKernels:
         self.device, self.operator, self.spec, self.target = device, operator, spec, target
         self.ordinal: int | None = getattr(getattr(device, "gpu", None), "ordinal", None)
         units = device.properties.compute_units
-        self.chip = target if units == target.compute_units else dataclasses.replace(target, compute_units=units)
+        self.chip = target if units == target.compute_units else msgspec.structs.replace(target, compute_units=units)
         on_device, on_host = allocators
         self.workspaces: Pool[Memory] = (
             Pool(device, partial(device_memory, on_device), drop)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
+
+from ckmlir.records import hints_of
 
 V = TypeVar("V")
 
@@ -75,5 +76,5 @@ _REALS: dict[type, tuple[str, ...]] = {}
 def _reals(kind: type) -> tuple[str, ...]:
     """The fields of a problem that hold floats, alone or by name; each kind of problem is looked at once."""
     if kind not in _REALS:
-        _REALS[kind] = tuple(field.name for field in dataclasses.fields(kind) if "float" in str(field.type))
+        _REALS[kind] = tuple(name for name, hint in hints_of(kind).items() if "float" in hint)
     return _REALS[kind]

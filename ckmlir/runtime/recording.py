@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.compiler import CompiledKernel
@@ -29,8 +30,7 @@ Choice = Callable[[Lengths | None], Sequence[int]]
 """Which workgroups to record, from the lengths of all, None where these are alike."""
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """What is done with a launch: these workgroups are recorded, or those that are chosen once it is known how long all
     are; `runs`: beside that all of it is run as ever. `shape`: the grid as the kernel sees it, for the choice.
     `waits`: workgroups wait for each other: all are run before, so that those recorded find all flags set, and what the

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, field
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Comparison, compare
@@ -30,8 +31,7 @@ P = TypeVar("P")
 S = TypeVar("S", bound=Spec)
 
 
-@dataclass(frozen=True)
-class RunResult:
+class RunResult(Struct, frozen=True):
     """What a run gives back.
 
     Attributes:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.errors import absent, suggest
 from ckmlir.runtime.device import Device, DeviceError
@@ -21,8 +22,7 @@ DEVICES = ("sim", "hip", "auto")
 VARIABLE = "CKMLIR_DEVICE"
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """A device, and in a few words why it was taken."""
 
     device: Device

@@ -5,11 +5,11 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.codeobject import CodeObject, CodeObjectError
 from ckmlir.runtime.device import (
@@ -46,8 +46,7 @@ from ckmlir.sim.runner import Observer
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
-class SimulatorModule:
+class SimulatorModule(Struct, frozen=True):
     """A code object that the simulator runs kernels of."""
 
     code_object: CodeObject

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.compiler import CompiledKernel
 from ckmlir.ops.comparison import Array
@@ -23,8 +24,7 @@ from ckmlir.sim.timing.recording import Trace
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
-class KernelModel:
+class KernelModel(Struct, frozen=True):
     """A kernel of a plan, recorded once, to be modelled under any parameters of the chip.
 
     Attributes:

@@ -6,13 +6,13 @@ of time has too: transcendentals at each chip's rate, LDS and L1 by bytes a cycl
 By the model no schedule takes less than its bound; a test holds that for all named ones.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.scheduling.problem import Node, Problem
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """Cycles that one step takes at least.
 
     Attributes:

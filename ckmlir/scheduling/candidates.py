@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+from msgspec import Struct, to_builtins
 
 from ckmlir.compiler import CompiledKernel
 from ckmlir.dialect.schedule import Schedule
@@ -41,8 +42,7 @@ class Subject(NamedTuple):
         return operator, operator.problem(**dict(self.keys)), get_target(self.target)
 
 
-@dataclass(frozen=True)
-class Looked:
+class Looked(Struct, frozen=True):
     """A schedule before LLVM.
 
     Attributes:
@@ -56,8 +56,7 @@ class Looked:
     registers: int
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """A schedule compiled, proved and modelled.
 
     Attributes:
@@ -75,7 +74,8 @@ class Judged:
 
     def to_dict(self) -> dict[str, Any]:
         """In JSON's types."""
-        return asdict(self)
+        found: dict[str, Any] = to_builtins(self)
+        return found
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Judged:

@@ -1,8 +1,9 @@
 """What a schedule is worth, as far as can be told without running it."""
 
-from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from ckmlir.compiler import CompiledKernel
 from ckmlir.dialect.schedule import Schedule
@@ -15,8 +16,7 @@ from ckmlir.scheduling.machine_loop import steady_loop, steps_a_turn
 from ckmlir.scheduling.workbench import Workbench
 
 
-@dataclass(frozen=True)
-class ModelTime:
+class ModelTime(Struct, frozen=True):
     """A launch by the model of time, which was not compared with hardware.
 
     Attributes:
@@ -31,8 +31,7 @@ class ModelTime:
     by_residency: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Struct, frozen=True):
     """A kernel under a schedule, from its code object.
 
     Attributes:
@@ -64,7 +63,8 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in JSON's types."""
-        return asdict(self)
+        found: dict[str, Any] = to_builtins(self)
+        return found
 
 
 def evaluate(bench: Workbench, schedule: Schedule, request: tuple[Operator[Any, Any], Any] | None = None) -> Evaluation:

@@ -8,8 +8,9 @@ are alike, changes of place among them are not seen. The longest common subseque
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.diagnostics import position_of
@@ -28,8 +29,7 @@ Token = tuple[str, str]
 """Kind, and file name with line ("" for barriers)."""
 
 
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """Between two barriers of the step: fragments asked for and kept in their order, and what the backend inserted.
 
     `waits`, `nops`, `moves` and `vector` are instructions that stand in the emitted cluster beside the fragments.
@@ -43,8 +43,7 @@ class Cluster:
     vector: int
 
 
-@dataclass(frozen=True)
-class Fidelity:
+class Fidelity(Struct, frozen=True):
     """What became of a step.
 
     Attributes:

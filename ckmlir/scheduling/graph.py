@@ -2,7 +2,8 @@
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier
@@ -10,8 +11,7 @@ from ckmlir.scheduling.problem import Node, Problem
 from ckmlir.scheduling.steps import WHOLE, Place, entries_of, places_of
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """Node `target` of iteration i + `distance` comes after node `source` of iteration i.
 
     A node stands for what has a place in the step: itself, or as the first of its stage all of that which is no
@@ -26,8 +26,7 @@ class Link:
     lds: bool = False
 
 
-@dataclass(frozen=True)
-class Broken:
+class Broken(Struct, frozen=True):
     """A dependence that an order does not keep.
 
     Attributes:

@@ -1,15 +1,15 @@
 """The steady loop in machine code: where it is, and what it consists of."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.sim.decode import CATEGORIES, Instruction, disassemble, instruction_mix
 from ckmlir.sim.decode.mix import category
 
 
-@dataclass(frozen=True)
-class MachineLoop:
+class MachineLoop(Struct, frozen=True):
     """A loop of machine code.
 
     Attributes:

@@ -5,8 +5,10 @@ between fragments moves like them: in a schedule for groups of waves out of phas
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD, Barrier
@@ -20,8 +22,7 @@ from ckmlir.scheduling.turns import steps_of
 MOST_BUFFERS = 4
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(Struct, frozen=True):
     """A change of one of these kinds.
 
     | kind | does |
@@ -136,8 +137,7 @@ def _fits(problem: Problem, schedule: Schedule, buffers: int) -> bool:
     return sum(size * more.buffers_of(one) for one, size in tensors.items()) <= problem.limits.lds_bytes
 
 
-@dataclass(frozen=True)
-class Legality:
+class Legality(Struct, frozen=True):
     """What a schedule has to keep, for all schedules with the same buffers and the same stages listed as a whole.
 
     This is what a search relies on: the graph of dependences, orders, iterations ahead, groups of waves and the length

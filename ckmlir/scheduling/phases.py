@@ -7,7 +7,8 @@ fewest are looked for.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier

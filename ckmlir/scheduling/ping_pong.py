@@ -9,7 +9,8 @@ Accesses to LDS that depend on each other lie two barriers apart: what would be 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD, Barrier

@@ -9,10 +9,12 @@ iterations ahead and v for b it holds exactly if `d + a - b > 0`, or `d + a - b 
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 from operator import is_
 from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from ckmlir.errors import CkmlirError, from_json
 from ckmlir.scheduling.steps import WHOLE
@@ -25,8 +27,7 @@ class ProblemError(CkmlirError, ValueError):
     """JSON that is not a scheduling problem of this version."""
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(Struct, frozen=True):
     """An operation of the loop's body that becomes instructions.
 
     Attributes:
@@ -67,8 +68,7 @@ class Node:
         return self.index >= 0
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """`target` of iteration i + `distance` comes after `source` of iteration i, `latency` cycles or more.
 
     `rotating`: the distance is the number of LDS buffers.
@@ -82,8 +82,7 @@ class Edge:
     rotating: bool = False
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What there is.
 
     Attributes:
@@ -108,8 +107,7 @@ class Limits:
         return -(-self.waves // self.simds)
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True, dict=True):
     """A loop to be scheduled.
 
     Attributes:
@@ -165,7 +163,7 @@ class Problem:
 
     def to_json(self) -> str:
         """The problem as text; `Problem.from_json` reads it."""
-        return json.dumps({"format": "ckmlir scheduling problem", "version": VERSION, **asdict(self)}, indent=1)
+        return json.dumps({"format": "ckmlir scheduling problem", "version": VERSION, **to_builtins(self)}, indent=1)
 
     @staticmethod
     def from_json(text: str) -> "Problem":
@@ -197,7 +195,8 @@ class Problem:
 
 
 def _read(kind: Any, data: Mapping[str, Any]) -> Any:
-    names = [field.name for field in fields(kind) if field.name in data or field.default is MISSING]
+    required = len(kind.__struct_fields__) - len(kind.__struct_defaults__)
+    names = [name for place, name in enumerate(kind.__struct_fields__) if name in data or place < required]
     unknown = sorted(set(data) - set(names))
     if unknown:
         raise ProblemError(f"unknown field {', '.join(unknown)} of a {kind.__name__.lower()}")

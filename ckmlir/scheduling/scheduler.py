@@ -1,8 +1,10 @@
 """What a scheduler is and gives back, and what those that work with start times share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD
@@ -17,8 +19,7 @@ class SchedulingError(CkmlirError):
     """A scheduler finds no schedule, or is not for such a problem; the text says why."""
 
 
-@dataclass(frozen=True)
-class Solution:
+class Solution(Struct, frozen=True):
     """What a scheduler finds.
 
     Attributes:

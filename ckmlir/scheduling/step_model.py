@@ -9,10 +9,10 @@ schedules: docs/schedules.md says how well.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.mlir import ir
 from ckmlir.passes.walk import functions, waves_of
@@ -34,8 +34,7 @@ SIZE: Final = 8
 WIDTHS: Final = (4, 8, 12, 16)
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What a step meets and its program does not say.
 
     Attributes:

@@ -9,8 +9,11 @@ bench.compile(schedule)             # scheduled IR, findings of the checker, cod
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.compiler import CompiledKernel, finish
 from ckmlir.dialect.build import string
@@ -33,8 +36,7 @@ from ckmlir.scheduling.steps import WHOLE, Entry, Place, step_of
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
-class Scheduled:
+class Scheduled(Struct, frozen=True):
     """A kernel under a schedule.
 
     Attributes:

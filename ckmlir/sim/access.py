@@ -7,15 +7,15 @@ checked before, in `memory_access.py`. Helpers are IR text; a module includes th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from ckmlir.sim import state
 from ckmlir.sim.ir_text import FIND_ENTRY, each_lane, field
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Struct, frozen=True):
     """The shape of one lane's access: whole dwords, or one byte or half word.
 
     Attributes:

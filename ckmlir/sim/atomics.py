@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.sim import state
 from ckmlir.sim.buffer_access import BufferLanes
@@ -98,8 +99,7 @@ _DS = re.compile(r"ds_(\w+?)(?:_rtn)?_(b32|b64|u32|u64|i32|i64|f32|f64|f16|bf16)
 _MEMORY = re.compile(r"(?:buffer|global|flat|s|s_buffer)_atomic_(\w+?)(_x2)?$")
 
 
-@dataclass(frozen=True)
-class Atomic:
+class Atomic(Struct, frozen=True):
     """An atomic instruction: what it does, the bytes it touches, how many data operands of that width it has, whether
     the comparison value is the first of them (LDS) or the second (memory), and whether the LDS address is rounded down
     to a multiple of the bytes."""

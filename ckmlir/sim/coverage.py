@@ -6,8 +6,9 @@ python -m ckmlir.sim.coverage      # the table, and what is refused with the rea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from ckmlir.sim import semantics
 from ckmlir.sim.decode import Instruction, UnknownInstruction, decode
@@ -39,8 +40,7 @@ GROUPS = {
 """Rows of the table: encodings."""
 
 
-@dataclass(frozen=True)
-class Support:
+class Support(Struct, frozen=True):
     """What the simulator does with an instruction of a chip: `reason` is empty if it executes it."""
 
     target: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class ElementType:
+class ElementType(Struct, frozen=True):
     """A scalar type: kind "u" (unsigned), "i" (two's complement), "f" (IEEE 754) or "mask" (one truth value per
     lane)."""
 
@@ -42,8 +41,7 @@ F16, F32, F64 = (ElementType("f", bits) for bits in (16, 32, 64))
 TYPES = {t.name: t for t in (MASK, U4, U8, U16, U32, U64, I4, I8, I16, I32, I64, F16, F32, F64)}
 
 
-@dataclass(frozen=True)
-class FloatFormat:
+class FloatFormat(Struct, frozen=True):
     """The bit layout of an IEEE 754 binary format."""
 
     exponent_bits: int

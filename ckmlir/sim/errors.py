@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
 
@@ -40,8 +41,7 @@ class LaunchError(CkmlirError, ValueError):
     """A launch that cannot start: a wrong argument, block, grid, LDS size or code object for this simulator."""
 
 
-@dataclass(frozen=True)
-class MissingInstruction:
+class MissingInstruction(Struct, frozen=True):
     """One instruction of a kernel that the simulator does not execute, and why."""
 
     text: str

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.sim import state
 from ckmlir.sim.builder import Value
@@ -42,8 +43,7 @@ _F8F6F4 = ("fp8", "bf8", "fp6", "bf6", "fp4")  # values of CBSZ and BLGP
 _SMALL_BITS = {"fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4}
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(Struct, frozen=True):
     """One MFMA: result element type, M = N, K, element names of A and B, elements a lane holds of each, blocks."""
 
     result: str

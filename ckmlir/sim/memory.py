@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.sim.errors import LaunchError
 
@@ -42,8 +43,7 @@ def aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
     return raw[start : start + size]
 
 
-@dataclass(frozen=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """What the table knows of one allocation. `kind` is "global" (all waves may access it), "constant" (the launch's
     own: code, arguments, packet), "lds" or "scratch"."""
 

@@ -13,9 +13,10 @@ A mask operand is a pair of scalar registers, one bit a lane.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
+
+from msgspec import Struct
 
 from ckmlir.sim.builder import Value
 from ckmlir.sim.element import TYPES, ElementType
@@ -26,8 +27,7 @@ Semantics = Callable[..., "Value | Sequence[Value | list[Value]]"]
 _IMPLICIT_TYPES = {"scc": "mask", "vcc": "mask", "lanes": "mask", "exec": "u64", "m0": "u32"}
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """One operand or result of a signature: its type, and how it is found when the instruction does not name it."""
 
     type: ElementType
@@ -49,8 +49,7 @@ class Place:
         return self.type.registers * self.count
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(Struct, frozen=True, dict=True):
     """One simple instruction. `saturated` computes it under the integer clamp modifier; `keeps_high` says that a 16-bit
     result leaves the upper half of its register alone (LLVM's GCNSubtarget::zeroesHigh16BitsOfDest lists the
     others)."""

@@ -9,10 +9,10 @@ for all that it has, and compare bits (`test/sim/test_processors.py`).
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import lru_cache
 
 import llvmlite.binding as llvm
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError, suggest
 
@@ -20,8 +20,7 @@ VARIABLE = "CKMLIR_SIMULATOR_PROCESSOR"
 """Names a lower level than the host's, to see another machine's results."""
 
 
-@dataclass(frozen=True)
-class Processor:
+class Processor(Struct, frozen=True):
     """A processor as LLVM's code generator is told of it: name of the processor, and the features by name."""
 
     name: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
 from ckmlir.sim import selection, step_recording

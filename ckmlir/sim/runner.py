@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ckmlir.codeobject import Kernel
 from ckmlir.sim import launch as abi
@@ -47,8 +47,7 @@ _CHECKER_OF_ERROR = {
 }
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What all launches of a simulator have in common."""
 
     table: MemoryTable

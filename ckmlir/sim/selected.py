@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.sim.decode.instruction import Operand
 from ckmlir.sim.handler import HandlerKey
 from ckmlir.sim.state import register_offset, scalar_offset
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """What selection depends on besides the instruction: the chip, whether the kernel leaves the default float mode,
     whether it indexes vector registers (`register_index.py`), and whether it skips vector instructions
     (s_setvskip)."""
@@ -22,8 +22,7 @@ class Environment:
     skips: bool = False
 
 
-@dataclass(frozen=True)
-class Selected:
+class Selected(Struct, frozen=True):
     """A handler and the operands of one record. The last three are filled in when the program is placed in memory.
 
     Attributes:

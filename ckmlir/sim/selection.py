@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ckmlir.sim import step_recording
 from ckmlir.sim.alu_families import Emitted

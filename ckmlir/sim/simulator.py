@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.sim import launch as abi

@@ -11,7 +11,8 @@ B).
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ckmlir.sim import state
 from ckmlir.sim.builder import Value

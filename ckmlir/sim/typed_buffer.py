@@ -8,7 +8,8 @@ whole element. Slots as for other buffer instructions.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.sim import state
 from ckmlir.sim.access import Access
@@ -31,8 +32,7 @@ _NAME = re.compile(r"t?buffer_(load|store)_format_(d16_)?(hi_)?(x|xy|xyz|xyzw)$"
 _ONE, _FIRST_COMPONENT = 1, 4  # values of DST_SEL
 
 
-@dataclass(frozen=True)
-class FormattedAccess:
+class FormattedAccess(Struct, frozen=True):
     """What a mnemonic says: direction, components, and how they lie in registers ("whole", "d16" or "d16_hi")."""
 
     store: bool

@@ -4,11 +4,12 @@ Source of the words and of who has what: LLVM, llvm/lib/Target/AMDGPU (AMDGPU.td
 assembler for each. The chips' modules say who has what.
 """
 
-from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+from msgspec import Struct
+
+
+class Feature(Struct, frozen=True):
     """What a diagnostic calls the feature."""
 
     words: str

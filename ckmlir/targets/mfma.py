@@ -18,7 +18,8 @@ instruction calculator (github.com/ROCm/amd_matrix_instruction_calculator); the 
 blockwise_gemm_mx_pipeline_xdlops_base.hpp, KThreadChunk; the chunks of SMFMAC: test/sim/test_sparse_exactly.py says.
 """
 
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LANES = 64
 SCALED_BLOCK = 32
@@ -33,8 +34,7 @@ INDEXED = 4
 """Elements of a sparse A whose places are a byte of the index: two bits each."""
 
 
-@dataclass(frozen=True, slots=True)
-class MfmaInstruction:
+class MfmaInstruction(Struct, frozen=True):
     """A matrix instruction, the same on every chip that has it.
 
     `name` is unique; `op` the ROCDL operation, `intrinsic` the LLVM one; `a`, `b`, `acc` the element types; `a_type`,

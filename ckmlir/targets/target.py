@@ -6,7 +6,9 @@ instead.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
+
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
 from ckmlir.targets.features import FEATURES
@@ -21,8 +23,7 @@ class UnsupportedTarget(CkmlirError, ValueError):
     """There is no such chip here."""
 
 
-@dataclass(frozen=True, slots=True)
-class LdsAccess:
+class LdsAccess(Struct, frozen=True):
     """How one LDS instruction of a wave goes to the banks.
 
     The lanes of one phase are served together; within a phase, two different dwords of one bank conflict and are served
@@ -41,8 +42,7 @@ class LdsAccess:
         return self.source.startswith("assumed")
 
 
-@dataclass(frozen=True, slots=True)
-class Registers:
+class Registers(Struct, frozen=True):
     """Register files of one SIMD, as a wave can use them."""
 
     vector_total: int
@@ -59,8 +59,7 @@ class Registers:
     """Scalar registers that a wave can name. The file of 800 holds 96 for each of 8 waves; beyond that 7 waves fit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True, dict=True):
     """A chip. `product` names the one that `compute_units` counts (for an MI250X: of one of its two dies)."""
 
     name: str
@@ -92,12 +91,16 @@ class Target:
     transcendental_cycles: int
     """Cycles in which a SIMD does one transcendental instruction for 64 lanes."""
     features: frozenset[str]
-    mfma_cycles: Mapping[str, int] = field(hash=False)
+    mfma_cycles: Mapping[str, int]
     """The matrix instructions of the chip by name, with the cycles that one occupies its SIMD's matrix core."""
-    _mfmas: dict[tuple[str, str, bool], tuple[MfmaInstruction, ...]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    """Those of types that were asked for: kernels are chosen from hundreds, each of which asks."""
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.compute_units))
+
+    @cached_property
+    def _mfmas(self) -> dict[tuple[str, str, bool], tuple[MfmaInstruction, ...]]:
+        """Those of types that were asked for: kernels are chosen from hundreds, each of which asks."""
+        return {}
 
     def __str__(self) -> str:
         return self.name

@@ -5,14 +5,14 @@ They rank schedules and bound them from below; they do not predict run times. Th
 files of its own (`sim/timing/parameters`), since it knows nothing of compilers; a test holds both equal.
 """
 
-from dataclasses import dataclass
 from math import ceil
+
+from msgspec import Struct
 
 from ckmlir.targets.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """What executes instructions: one a SIMD or one a compute unit (`shared` by the waves of all its SIMDs)."""
 
     name: str
@@ -31,8 +31,7 @@ UNITS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Cycles:
+class Cycles(Struct, frozen=True):
     """One instruction: cycles until its result can be used, cycles that its unit is busy, cycles to issue it."""
 
     latency: int

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from ckmlir.dispatch.building import build
 from ckmlir.dispatch.profiles import profiles, read_profile
@@ -97,7 +98,7 @@ def _is_registry(path: Path) -> bool:
 def _expanded(spaces: Sequence[Space], targets: tuple[Target, ...] | None, operator: str | None) -> Expansion:
     chosen = [one for one in spaces if operator in (None, one.operator.name)]
     if targets is not None:
-        chosen = [dataclasses.replace(one, targets=targets) for one in chosen]
+        chosen = [msgspec.structs.replace(one, targets=targets) for one in chosen]
     return expand(chosen)
 
 

@@ -6,8 +6,9 @@ import argparse
 import json
 import shutil
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError, counted
 from ckmlir.files import CACHE_SWITCH, cache_directory, keeps_files
@@ -21,8 +22,7 @@ OTHERS = {
 """Directories of the cache beside the kernels' -> what is in them. Nobody looks into them one by one."""
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(Struct, frozen=True):
     """A directory of the cache: how many files it has and how many bytes they take."""
 
     path: Path

@@ -9,8 +9,9 @@ Exit status 0: nothing found; 1: findings; 2: a bad request.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.errors import CkmlirError, suggest

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, to_builtins
 
 from ckmlir import __version__
 from ckmlir.ops.comparison import Array
@@ -22,8 +22,7 @@ SCHEMA = 1
 DECODE = "words that no instruction has, and jumps that cannot be followed: nothing is proven behind them"
 
 
-@dataclass(frozen=True)
-class ArrayReport:
+class ArrayReport(Struct, frozen=True):
     """What a run left in an array: smallest and largest number (None where there is none that is finite)."""
 
     dtype: str
@@ -41,8 +40,7 @@ class ArrayReport:
         return cls(array.dtype.name, array.shape, least, largest, int(numbers.size - finite.size))
 
 
-@dataclass(frozen=True)
-class RunReport:
+class RunReport(Struct, frozen=True):
     """A run. `ended`: the kernel came to its end; else there are no counts and the arrays mean nothing."""
 
     launch: str
@@ -69,8 +67,7 @@ class RunReport:
         return cls(launch, grid, block, ended, counts, about, tuple(map(str, saved)))
 
 
-@dataclass(frozen=True)
-class KernelReport:
+class KernelReport(Struct, frozen=True):
     """A kernel: the checks that were made, what they found, and the run if there was one."""
 
     name: str
@@ -79,8 +76,7 @@ class KernelReport:
     run: RunReport | None = None
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """A code object."""
 
     file: str
@@ -146,7 +142,7 @@ def json_report(report: Report) -> str:
             "name": kernel.name,
             "checked": list(kernel.checked),
             "findings": [one.to_dict() for one in kernel.findings],
-            "run": None if kernel.run is None else asdict(kernel.run),
+            "run": None if kernel.run is None else to_builtins(kernel.run),
         }
         for kernel in report.kernels
     ]

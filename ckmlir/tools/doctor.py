@@ -9,15 +9,15 @@ import argparse
 import json
 import platform
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct, to_builtins
 
 from ckmlir import __version__
 from ckmlir.errors import CkmlirError, counted
 from ckmlir.tools.output import BAD_REQUEST
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that was looked at.
 
     Attributes:
@@ -42,7 +42,7 @@ def execute(options: argparse.Namespace) -> int:
     usable = all(one.ok for one in findings if one.needed)
     gpu = all(one.ok for one in findings)
     if options.json:
-        print(json.dumps({"usable": usable, "gpu": gpu, "findings": [asdict(one) for one in findings]}))
+        print(json.dumps({"usable": usable, "gpu": gpu, "findings": [to_builtins(one) for one in findings]}))
     else:
         width = max(len(one.name) for one in findings)
         for one in findings:

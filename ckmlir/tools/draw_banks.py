@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.dialect.build import text_of
 from ckmlir.dialect.lds_layout import LdsLayout
@@ -31,8 +31,7 @@ class Use(NamedTuple):
     lanes: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class LdsAccess:
+class LdsAccess(Struct, frozen=True):
     """An access to LDS as it is lowered.
 
     Attributes:

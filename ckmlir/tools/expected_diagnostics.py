@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.diagnostics import Diagnostic
 
@@ -24,8 +25,7 @@ _MUST_BE_EXPECTED = ("error", "warning")
 _NAMED_PLACES = {"above": -1, "below": 1}
 
 
-@dataclass(frozen=True)
-class Expectation:
+class Expectation(Struct, frozen=True):
     """One announced diagnostic: on `line` (None: at no known place), of `severity`, with `pattern` in its text."""
 
     severity: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from html import escape
+
+from msgspec import Struct
 
 CHARACTER, LINE = 7, 20
 """Pixels of a character and a row."""
@@ -13,8 +14,7 @@ GOLDEN = 137.5
 """Degrees between hues, which leaves neighbouring numbers unlike."""
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """A cell: its text, the number of its colour (None: without), and what a pointer over it shows."""
 
     label: str
@@ -22,8 +22,7 @@ class Cell:
     about: str = ""
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """A drawing.
 
     Attributes:
@@ -38,7 +37,7 @@ class Grid:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     cells: Mapping[tuple[int, int], Cell]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     def text(self) -> str:
         """For terminals: columns as wide as their widest cell."""

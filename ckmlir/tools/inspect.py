@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec import to_builtins
 
 from ckmlir.codeobject import CodeObject, Kernel
 from ckmlir.codeobject.remarks import narrow_accesses
@@ -64,7 +65,7 @@ def _kernel(code_object: CodeObject, kernel: Kernel) -> dict[str, Any]:
         "lds_bytes": metadata.group_segment_size,
         "scratch_bytes": metadata.private_segment_size,
         "max_workgroup_size": metadata.max_flat_workgroup_size,
-        "narrow_accesses": [asdict(one) for one in narrow_accesses(metadata.notes)],
+        "narrow_accesses": [to_builtins(one) for one in narrow_accesses(metadata.notes)],
         "occupancy": occupied,
         "occupancy_missing": occupancy_missing,
         "instructions": mix,
@@ -83,7 +84,7 @@ def _instruction_mix(code_object: CodeObject, kernel: Kernel) -> tuple[dict[str,
 def _occupancy(code_object: CodeObject, kernel: Kernel) -> tuple[dict[str, Any] | None, str | None]:
     """What fits on a compute unit with the largest workgroup, or None and why that is not known."""
     try:
-        return asdict(kernel_occupancy(code_object, kernel.name)), None
+        return to_builtins(kernel_occupancy(code_object, kernel.name)), None
     except ValueError as error:  # a chip that is not described, or a kernel that fits none
         return None, str(error)
 

@@ -12,9 +12,10 @@ has all fields. Every error names the file and the field.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
 from ckmlir.codeobject.metadata import Argument
@@ -29,8 +30,7 @@ _KINDS = ("shape", "scalar", "bytes", "same_as", "null")
 """Exactly one of these fields says what an argument is; `shape` is that of an array."""
 
 
-@dataclass(frozen=True)
-class ArrayArgument:
+class ArrayArgument(Struct, frozen=True):
     """An array whose address is passed.
 
     Attributes:
@@ -48,23 +48,20 @@ class ArrayArgument:
     offset: int = 0
 
 
-@dataclass(frozen=True)
-class ScalarArgument:
+class ScalarArgument(Struct, frozen=True):
     """A number that is passed by value, in `dtype`; None: whole numbers and numbers with a point in their own size."""
 
     value: int | float
     dtype: str | None = None
 
 
-@dataclass(frozen=True)
-class BytesArgument:
+class BytesArgument(Struct, frozen=True):
     """A structure that is passed by value."""
 
     value: bytes
 
 
-@dataclass(frozen=True)
-class SameArgument:
+class SameArgument(Struct, frozen=True):
     """The address of another argument's array; `offset` in its elements."""
 
     name: str
@@ -74,8 +71,7 @@ class SameArgument:
 Described = ArrayArgument | ScalarArgument | BytesArgument | SameArgument
 
 
-@dataclass(frozen=True)
-class LaunchDescription:
+class LaunchDescription(Struct, frozen=True):
     """A launch.
 
     Attributes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.dispatch.dispatcher import JUST_IN_TIME, NOTHING_TO_LAUNCH, Dispatcher
 from ckmlir.dispatch.identity import Kernel
@@ -21,8 +22,7 @@ from ckmlir.ops.spec import Spec
 from ckmlir.tools.requested import Request
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """The operator's own kernel for a request, and where it comes from.
 
     Attributes:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class MadeText:
+
+class MadeText(Struct, frozen=True):
     """A part of a document.
 
     Attributes:

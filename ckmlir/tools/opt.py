@@ -10,12 +10,13 @@ pass that failed. Nothing is written to the output unless everything succeeded.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from ckmlir import plug_ins
 from ckmlir.errors import CkmlirError
@@ -116,8 +117,8 @@ def list_passes(named: Sequence[str] = ()) -> str:
             lines.append(f"{name}: cannot be used: {error}")
             continue
         lines.append(f"{name}: {cls.summary()}" + " (a plug-in)" * (name in others))
-        for field in dataclasses.fields(cls):
-            default = "required" if field.default is dataclasses.MISSING else f"default {field.default}"
+        for field in msgspec.structs.fields(cls):
+            default = "required" if field.required else f"default {field.default}"
             kind = getattr(field.type, "__name__", field.type)
             lines.append(f"    {field.name}: {kind} ({default})")
     return "\n".join(lines)
@@ -230,7 +231,7 @@ def _replayed(options: argparse.Namespace, text: str) -> str:
 def _named(diagnostics: list[Diagnostic], name: str) -> list[Diagnostic]:
     """The diagnostics with MLIR's name of parsed text, "-", replaced by the input's."""
     return [
-        dataclasses.replace(
+        msgspec.structs.replace(
             one,
             position=one.position and (one.position._replace(file=name) if one.position.file == "-" else one.position),
             notes=tuple(_named(list(one.notes), name)),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
 
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable
@@ -43,7 +45,7 @@ def run_file(options: argparse.Namespace) -> int:
     faults = [one for one in run.findings if one.is_fault]
     if options.json:
         about = {"kernel": launch.kernel, "ok": not faults, "findings": [one.to_dict() for one in run.findings]}
-        print(json.dumps({**about, "run": asdict(run.report)}, allow_nan=False))
+        print(json.dumps({**about, "run": to_builtins(run.report)}, allow_nan=False))
     else:
         where = f"{launch.kernel} of {options.operator} on the simulator of {code_object.target}"
         print("\n".join([where, *run_lines(run.report), *map(str, faults)]))

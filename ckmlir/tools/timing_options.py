@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
 from ckmlir.tools.cli import Parser
@@ -41,8 +42,7 @@ def add_timing_arguments(parser: Parser) -> None:
     add("--timing-params", type=Path, metavar="FILE", help="TOML file with other numbers for the model")
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """What a command of the model is about.
 
     Attributes:

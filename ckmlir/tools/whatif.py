@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.errors import CkmlirError
 from ckmlir.ops.request import parse_assignments
@@ -109,8 +111,7 @@ def _outcomes(case: Case, changes: _Changes, options: argparse.Namespace) -> Ite
                 raise
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """A change that is made by compiling and recording again."""
 
     name: str

@@ -1,9 +1,8 @@
 """Operands whose neighbouring blocks of K go to instructions that follow each other."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma

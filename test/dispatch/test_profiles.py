@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from ckmlir.dispatch import Space, expand
@@ -47,7 +47,7 @@ def test_every_request_is_one_that_its_users_make(name: str) -> None:
 def small(space: Space) -> Space:
     """The first value of every key, on one chip."""
     keys = {key: (axis if isinstance(axis, str) else axis[0],) for key, axis in space.keys.items()}
-    return dataclasses.replace(space, targets=(get_target("gfx942"),), keys=keys)
+    return msgspec.structs.replace(space, targets=(get_target("gfx942"),), keys=keys)
 
 
 @pytest.mark.parametrize("name", RULES)

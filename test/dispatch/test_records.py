@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ckmlir.dispatch import Dispatcher, Kernel, NoKernel, Registry, Space
 from ckmlir.dispatch.json_lines import append, read

@@ -3,7 +3,6 @@
 Elements are multiples of 1/2 and scales small powers of two, so that every product and sum is exact in f32 too.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from kernel_runner import compile_traced
+from msgspec.structs import replace
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.mma_scales import scale_registers, scales_over

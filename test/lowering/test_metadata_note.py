@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 import pytest
 
 from ckmlir.codeobject import CodeObject
@@ -27,13 +28,13 @@ def test_arguments_are_called_as_in_the_source() -> None:
     names = [f"longer name {place}" for place in range(len(kernel.arguments))]
     renamed = CodeObject.parse(link_object(with_notes(relocatable, {kernel.name: KernelNotes(names)}))).kernel()
     assert [argument.name for argument in renamed.arguments] == names
-    unnamed = [dataclasses.replace(argument, name="") for argument in renamed.arguments]
-    assert unnamed == [dataclasses.replace(argument, name="") for argument in kernel.arguments]
+    unnamed = [msgspec.structs.replace(argument, name="") for argument in renamed.arguments]
+    assert unnamed == [msgspec.structs.replace(argument, name="") for argument in kernel.arguments]
     without = {"arguments": ()}
     assert dataclasses.replace(renamed.metadata, **without) == dataclasses.replace(kernel.metadata, **without)
     # The note is longer, so that the code behind it may lie elsewhere.
     moved = {"entry_offset": 0}
-    assert dataclasses.replace(renamed.descriptor, **moved) == dataclasses.replace(kernel.descriptor, **moved)
+    assert msgspec.structs.replace(renamed.descriptor, **moved) == msgspec.structs.replace(kernel.descriptor, **moved)
 
 
 def test_a_kernel_that_is_not_named_keeps_what_it_has() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from common import HOMES, Array, assert_close, exact, normal
+from msgspec.structs import replace
 
 from ckmlir import nn
 from ckmlir.runtime.device import DeviceError

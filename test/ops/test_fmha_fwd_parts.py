@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from operator_runner import CHIPS, named, outcome
 
 from ckmlir.ops import find_operator

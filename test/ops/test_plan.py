@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.operator import Launch, Run, Step

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.functions import FUNCTIONS

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -139,14 +140,14 @@ def test_a_specification_of_the_users(device: Device) -> None:
 def test_launches_know_the_compute_units_of_the_device(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which may have fewer than the product has; workgroups that wait for each other must all find a place there."""
     operator, device = find_operator("copy"), open_device("sim", GFX942)
-    properties = dataclasses.replace(device.properties, compute_units=units)
+    properties = msgspec.structs.replace(device.properties, compute_units=units)
     monkeypatch.setattr(type(device), "properties", property(lambda _: properties))
     asked: list[int] = []
     launch = type(operator).launch
 
     def resident(self: Any, problem: Any, spec: Any, target: Any) -> Launch:
         asked.append(target.compute_units)
-        return dataclasses.replace(launch(self, problem, spec, target), resident=True)
+        return msgspec.structs.replace(launch(self, problem, spec, target), resident=True)
 
     monkeypatch.setattr(type(operator), "launch", resident)
     Executable(device, operator, operator.problem(m=16, n=16))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fragments

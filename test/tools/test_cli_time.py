@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from ckmlir.runtime import timing
 from ckmlir.sim.timing.parameters import Parameters, load
@@ -35,7 +36,7 @@ class Model:
         microseconds = parameters.number("memory.hbm.latency") * self.problem.m / 1000
         return SimpleNamespace(
             timeline=timeline,
-            grid=SimpleNamespace(**{**vars(estimate_grid(timeline)), "microseconds": microseconds}),
+            grid=SimpleNamespace(**{**asdict(estimate_grid(timeline)), "microseconds": microseconds}),
         )
 
 

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import types
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -31,8 +30,7 @@ TWICE = """func.func @f(%a: i32) -> i32 {
 WRONG = "func.func @g() -> i32 {\n  return\n}\n"
 
 
-@dataclass(frozen=True)
-class Refuse(Pass):
+class Refuse(Pass, frozen=True):
     """Refuses functions of one name."""
 
     name: ClassVar[str] = "ck-test-refuse"

@@ -6,7 +6,7 @@ sections. Whatever else an object holds is for a real linker: `NotCovered` says 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ckmlir.codeobject.elf import (
     ET_REL,
@@ -47,8 +47,7 @@ class NotCovered(CkmlirError):
     """The object holds something that a linker has to see to; the text names it."""
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(Struct, frozen=True):
     """A symbol; `section` is the object's number of its section, or SHN_ABS."""
 
     name: str
@@ -67,8 +66,7 @@ class Symbol:
         return self.info & 15
 
 
-@dataclass(frozen=True)
-class Relocation:
+class Relocation(Struct, frozen=True):
     """A place in the section of the object's number `section`, patched with symbol + addend."""
 
     section: int
@@ -78,8 +76,7 @@ class Relocation:
     addend: int
 
 
-@dataclass(frozen=True)
-class Relocatable:
+class Relocatable(Struct, frozen=True):
     """What is to be linked.
 
     Attributes:

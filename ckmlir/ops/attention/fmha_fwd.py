@@ -32,10 +32,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.fmha_fwd_spec import (
@@ -143,7 +143,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return replace(problem, source=found[-1], keys=found[-1].sequences(problem))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        names = {field.name for field in dataclasses.fields(self.problem_type)} & set(values)
+        names = set(self.problem_type.__struct_fields__) & set(values)
         fields = {name: values[name] for name in names if name != "b" and not name.endswith("_strides")}
         b, queries, keys = read_sequences(values)
         for key, other in (("hk", "h"), ("dv", "d")):
@@ -195,7 +195,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             sharing=self._sharing(problem), **self.fields(problem),
         )  # fmt: skip
         chosen = bool(key_parts(problem))
-        return [self._dealt(problem, replace(one, pad_sk=one.pad_sk or chosen), target) for one in proposed]
+        return [self._dealt(problem, dataclasses.replace(one, pad_sk=one.pad_sk or chosen), target) for one in proposed]
 
     def order(self, problem: Problem, spec: FmhaFwdSpec) -> str:
         """That in which blocks of queries are dealt out, see `orders`."""
@@ -203,9 +203,9 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def _dealt(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> FmhaFwdSpec:
         """The kernel with that order, or one in which HIP launches so many blocks."""
-        spec = replace(spec, order=self.order(problem, spec))
+        spec = dataclasses.replace(spec, order=self.order(problem, spec))
         few = fits(self.grid(problem, spec, target))
-        return spec if few else replace(spec, order=BLOCKS_FIRST.get(spec.order, spec.order))
+        return spec if few else dataclasses.replace(spec, order=BLOCKS_FIRST.get(spec.order, spec.order))
 
     def _sharing(self, problem: Problem) -> int:
         """How many heads may be packed in rows."""

@@ -24,10 +24,12 @@ those of where the cache lies. Grid: (blocks of rows, heads, sequences).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, channel_multiple
@@ -61,8 +63,7 @@ MOST = HEAD_TILES[-1]
 STRIDED = ("q", "knew", "vnew", "q_rotated", "k", "v")
 
 
-@dataclass(frozen=True)
-class CachedLengths(Series):
+class CachedLengths(Series, frozen=True):
     """Keys that each sequence has in the cache."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
@@ -71,8 +72,7 @@ class CachedLengths(Series):
         return tuple(random.choice((0, 1, 63, random.randint(0, 200))) for _ in range(count))
 
 
-@dataclass(frozen=True)
-class AppendProblem:
+class AppendProblem(Struct, frozen=True):
     """What is appended to a cache.
 
     Attributes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule

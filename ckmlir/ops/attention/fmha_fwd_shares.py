@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.fmha_fwd_spec import SEQUENCES, lists_of
@@ -42,8 +43,7 @@ MOST_STEPS = (1 << 31) - 1
 """Of all blocks together, which are summed up in i32."""
 
 
-@dataclass(frozen=True)
-class ForwardShares:
+class ForwardShares(Struct, frozen=True):
     """Blocks of queries whose keys workgroups share.
 
     Attributes:

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import array_spec
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd

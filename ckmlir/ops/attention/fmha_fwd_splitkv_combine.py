@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
@@ -54,8 +55,7 @@ QUERIES = ("", "length", "start", "startlength")
 """What memory holds of the places of queries, as in `fmha_fwd_spec.SEQUENCES`."""
 
 
-@dataclass(frozen=True)
-class CombineProblem:
+class CombineProblem(Struct, frozen=True):
     """Parts to put together."""
 
     splits: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, array_spec
@@ -27,8 +26,7 @@ SIZES = {"q": ("h", "sq", "d"), "k": ("hk", "sk", "d"), "v": ("hk", "sk", "dv"),
 """Keys of an array's heads, rows and channels, by the last letter of its name: dq is as large as q."""
 
 
-@dataclass(frozen=True)
-class HeadStrides(Lengths):
+class HeadStrides(Lengths, frozen=True):
     """Elements from one batch, head and row of `array` to the next; channels follow each other."""
 
     array: str = "q"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,8 +14,7 @@ from ckmlir.ops.request import RequestError
 from ckmlir.ops.scalars import ceil_div
 
 
-@dataclass(frozen=True)
-class ListedRows(Rows):
+class ListedRows(Rows, frozen=True):
     """kv_indptr (b + 1) says where each sequence's pages begin in a list, kv_last_page_lens (b) how many keys of its
     last page count.
 

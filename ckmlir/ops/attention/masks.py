@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ckmlir.ops.request import MAXIMUM_SIZE, Key, RequestError, show
 
@@ -45,8 +45,7 @@ _GENERIC = re.compile(rf"generic:{_NUMBER},{_NUMBER}")
 _XFORMERS = re.compile(rf"(xformers|xformers_bottom_right):{_NUMBER}")
 
 
-@dataclass(frozen=True)
-class Mask:
+class Mask(Struct, frozen=True):
     """A window around the diagonal: `left` and `right` neighbours, -1 for all; the diagonal ends in the bottom right
     corner with `bottom_right`, else it starts in the top left one. The first `sink` keys are kept too, as far as
     `right` allows."""
@@ -149,8 +148,7 @@ FORM = (
 )
 
 
-@dataclass(frozen=True)
-class MaskKey(Key):
+class MaskKey(Key, frozen=True):
     """A key whose value is a mask."""
 
     @property

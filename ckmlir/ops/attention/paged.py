@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.attention.problem import Problem
@@ -33,8 +35,7 @@ LARGE = 64
 """Keys of pages from which on a block of keys lies in one."""
 
 
-@dataclass(frozen=True)
-class PageSize(PowerOfTwo):
+class PageSize(PowerOfTwo, frozen=True):
     """Keys of a page."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
@@ -102,7 +103,7 @@ class Paged(Source):
             reach = max(reach, ((self.pool - 1) * page + self.size * row) * find_dtype(problem.dtype).bytes)
         (k_page, _, k_row), (v_page, _, v_row) = (problem.strides(name) for name in "kv")
         far, alike = self.size < LARGE and reach > MAXIMUM_ARRAY_BYTES, (k_page, k_row) == (v_page, v_row)
-        return replace(self, far=far, alike=alike)
+        return dataclasses.replace(self, far=far, alike=alike)
 
     def layout(self, problem: Problem) -> str:
         return "bhsd" if self.vector else problem.layout

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, alignment
 from ckmlir.ops.attention.masks import Mask
@@ -20,8 +20,7 @@ LEAST_SCALE, MOST_SCALE = 2.0**-50, 2.0**50
 """Of elements, in memory: products of two and their quotients are far from f32's ends."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """Some queries of a head, and the keys of their sequence.
 
     Attributes:
@@ -100,8 +99,7 @@ class Origin(Wanted, Protocol):
         """K and V (keys, channels) that a place's queries may attend to."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """An attention to compute."""
 
     b: int

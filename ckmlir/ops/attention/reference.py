@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.attention.part import kept_keys, score_parts, weight_parts
 from ckmlir.ops.attention.problem import Place, Problem
@@ -15,8 +15,7 @@ REFERENCE_ROWS = 512
 """Queries that the reference takes at a time, so that its scores stay small."""
 
 
-@dataclass(frozen=True)
-class Scored:
+class Scored(Struct, frozen=True):
     """Queries with their scores (queries, keys), changed and masked, and the sequence's values (keys, channels)."""
 
     place: Place

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lang import (
@@ -32,8 +33,7 @@ ONE = LIES.expand(0, 1).reduce(1)
 """One element that every lane has."""
 
 
-@dataclass(frozen=True)
-class SequenceTile:
+class SequenceTile(Struct, frozen=True):
     """The sequences from `first` on, `TILE` of them.
 
     Attributes:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array
@@ -28,8 +28,7 @@ STARTS, LENGTHS, PAGES = "start", "length", "pages"
 """Words of a specification: memory holds where sequences begin, and how long they are, or how many pages they have."""
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """The queries, or the keys, of all sequences.
 
     Attributes:
@@ -99,8 +98,7 @@ class Rows:
             raise RequestError(f"array {name}: {what}; expected 0 to {most}")
 
 
-@dataclass(frozen=True)
-class SequenceLengths(Series):
+class SequenceLengths(Series, frozen=True):
     """Lengths of sequences, for some of them small."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.attention.part import weight_parts
 from ckmlir.ops.attention.problem import Problem

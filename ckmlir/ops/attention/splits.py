@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.fmha_fwd_splitkv_combine import MOST_SPLITS
@@ -23,8 +22,7 @@ FULL, AS_GOOD = 0.8, 0.85
 Tile's numbers)."""
 
 
-@dataclass(frozen=True)
-class SplitProblem(Problem):
+class SplitProblem(Problem, frozen=True):
     """An attention to compute, with its keys shared by workgroups.
 
     Attributes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.attention.fmha_fwd_spec import SCALED, WEIGHT_EXPONENT
 from ckmlir.ops.attention.part import scale_parts, score_parts, weight_parts

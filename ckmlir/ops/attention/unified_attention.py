@@ -31,7 +31,7 @@ of K and V, 1).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ckmlir.ops.attention.fmha_fwd_shares import OPERATOR as SHARES
@@ -65,8 +65,7 @@ DEFAULTS: dict[str, Any] = {"seqlens_q": (100, 1, 1), "seqlens_k": (300, 200, 77
 LEFT_OUT = ("mode", "v_layout", "mask", "layout", "slots_q", "slots_k")
 
 
-@dataclass(frozen=True)
-class EndingMask(MaskKey):
+class EndingMask(MaskKey, frozen=True):
     """A mask under which the last query attends to the last key."""
 
     @property

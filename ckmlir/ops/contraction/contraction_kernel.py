@@ -1,8 +1,9 @@
 """The kernels of the contraction family as tile code: a walk through blocks of C, and what is done for each."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from types import SimpleNamespace
+
+from msgspec.structs import replace
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.mma_scales import SCALES_OF_A_REGISTER

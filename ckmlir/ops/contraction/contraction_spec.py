@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec.structs import replace
 
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES

@@ -11,8 +11,9 @@ Source of the semantics: CK Tile's grouped convolution (example/ck_tile/20_group
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from ckmlir.ops.contraction.contraction_spec import DEPTHWISE
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, PARAMETERS, Sliding, image_steps
@@ -27,8 +28,7 @@ MOST_PLACES = 1 << 31
 """Of a window times a length of it."""
 
 
-@dataclass(frozen=True)
-class DepthwiseSpec:
+class DepthwiseSpec(Struct, frozen=True):
     """What a kernel knows of windows: spatial dimensions, whether they reach beyond the images, channels of a group,
     how many it becomes, and whether windows that reach beyond have no more places than `View.embed` calls few.
     """
@@ -65,8 +65,7 @@ class DepthwiseSpec:
         return ["images", "groups", *geometry, *steps, *(f"share{dim}" for dim in spatial[1:])]
 
 
-@dataclass(frozen=True)
-class Depthwise:
+class Depthwise(Struct, frozen=True):
     """Windows of a problem: so many images, and groups of as many channels, which become `multiplier` each."""
 
     sliding: Sliding

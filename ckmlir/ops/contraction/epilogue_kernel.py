@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import (
@@ -29,8 +30,7 @@ from ckmlir.ops.tensors.tiles import evaluate_tiles
 STORE_BYTES = 16
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(Struct, frozen=True):
     """C of the workgroup's product: its matrix, or one for each accumulator's partial sums; its D tensors by name, and
     the numbers.
     """

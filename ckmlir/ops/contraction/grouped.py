@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
@@ -30,8 +31,7 @@ TABLE = "table"
 """Kernels' name for the table."""
 
 
-@dataclass(frozen=True)
-class ForEach(Series):
+class ForEach(Series, frozen=True):
     """A number for each product, or one for all."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
@@ -43,8 +43,7 @@ class ForEach(Series):
         return tuple(random.choice(drawn) for _ in range(count))
 
 
-@dataclass(frozen=True)
-class RealForEach(Reals):
+class RealForEach(Reals, frozen=True):
     """A number for each product, or one for all, that need not be whole."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
@@ -54,8 +53,7 @@ class RealForEach(Reals):
         return tuple(random.choice(drawn) for _ in range(random.choice((1, len(sizes)))))
 
 
-@dataclass(frozen=True)
-class PitchForEach(ForEach):
+class PitchForEach(ForEach, frozen=True):
     """Elements from one row of a matrix to the next, for each product or one for all; rows are as long as one of the
     keys `of` says.
     """
@@ -68,8 +66,7 @@ class PitchForEach(ForEach):
         return (min(max(least, 1) + random.choice((0, 0, 1, 8)), MAXIMUM_SIZE),)
 
 
-@dataclass(frozen=True)
-class PlaceForEach(ForEach):
+class PlaceForEach(ForEach, frozen=True):
     """Where each product's matrix begins in an array, or one place for all."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
@@ -79,8 +76,7 @@ class PlaceForEach(ForEach):
         return tuple(distance * number for number in range(count))
 
 
-@dataclass(frozen=True)
-class GroupedProblem:
+class GroupedProblem(Struct, frozen=True):
     """Products of one launch.
 
     Attributes:

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from msgspec.structs import asdict
+
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.contraction.contraction_spec import (
     COMPUTED,
@@ -148,7 +150,7 @@ def read_problem(values: Mapping[str, Any], products: int = 1, ld_index: int | N
     )  # fmt: skip
     if (problem.split_k or 1) > MOST_PARTS:
         raise RequestError(f"split_k={problem.split_k}: expected at most {MOST_PARTS}")
-    fields = {**vars(problem), **_pitches(values, problem)}
+    fields = {**asdict(problem), **_pitches(values, problem)}
     if op:
         fields["side"] = _sides(values, problem)
     else:
@@ -192,12 +194,12 @@ def batched(problem: Problem, batch: tuple[int, ...], values: Mapping[str, Any])
         if name == "c" and shape != batch:
             raise RequestError("c_batch: every product of the batch has a C of its own; expected batch, or nothing")
         batches.append((name, Batch(shape, _batch_strides(array, shape, values))))
-    return _check_parts(Problem(**{**vars(problem), "batch": batch, "batches": tuple(batches)}))
+    return _check_parts(Problem(**{**asdict(problem), "batch": batch, "batches": tuple(batches)}))
 
 
 def check_sizes(problem: Problem) -> Problem:
     """The problem, if each matrix can be addressed from its beginning. Raises RequestError."""
-    single = Problem(**{**vars(problem), "batch": (), "batches": ()})
+    single = Problem(**{**asdict(problem), "batch": (), "batches": ()})
     partial = single.parted().arrays() if problem.asks_for_parts else ()
     for array in (*single.arrays(), *partial):
         if array.nbytes > MAXIMUM_ARRAY_BYTES:

@@ -8,7 +8,8 @@ each other, `s` for a run-time stride.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, alignment
 from ckmlir.ops.tensors.folding import Folded, fold
@@ -18,8 +19,7 @@ SIDES = {"a": "mk", "b": "nk", "c": "mn"}
 """Which groups of dimensions are an array's rows and columns; D tensors lie as C."""
 
 
-@dataclass(frozen=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """The dimensions of a contraction, folded.
 
     Attributes:

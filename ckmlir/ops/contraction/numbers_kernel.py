@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, dequantize, join_axes, load, stretch, view
 from ckmlir.ops.contraction.scale_tiles import TILINGS
@@ -10,8 +10,7 @@ from ckmlir.ops.contraction.scale_tiles_kernel import tiled_view
 from ckmlir.ops.contraction.scaling import ScaleSpec
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(Struct, frozen=True):
     """Such an array of a product.
 
     Attributes:
@@ -48,8 +47,7 @@ class Numbers:
         return view(self.pointer, (self.size,), (1 if self.spec.rows else 0,))
 
 
-@dataclass(frozen=True)
-class ZeroPoints:
+class ZeroPoints(Struct, frozen=True):
     """Those of the integers of some rows: what integers stand for is less by them."""
 
     numbers: Numbers

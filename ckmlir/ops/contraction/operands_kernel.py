@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
+
+from msgspec import Struct
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import in_groups
@@ -29,8 +30,7 @@ LDS_NAMES = ("b", "up")
 """What schedules call the matrices B."""
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(Struct, frozen=True):
     """Some rows of a matrix (rows, k), `depth` deep."""
 
     name: str
@@ -46,8 +46,7 @@ class Matrix:
         return loaded
 
 
-@dataclass(frozen=True)
-class Kept(Matrix):
+class Kept(Matrix, frozen=True):
     """Some rows of a sparse A (rows, kept(k)), of `depth` elements of K."""
 
     def load(self, k: Scalar) -> Tile:
@@ -55,8 +54,7 @@ class Kept(Matrix):
         return self.rows.load((k // 2,), (self.depth // 2,))
 
 
-@dataclass(frozen=True)
-class PackedMatrix(Matrix):
+class PackedMatrix(Matrix, frozen=True):
     """The same of packed elements, which share bytes along K: a matrix of their bytes, which `lies` deals out."""
 
     packing: Packing
@@ -68,8 +66,7 @@ class PackedMatrix(Matrix):
         return self.rows.load((in_bytes(k, self.packing).multiple_of(size),), (size,), self.lies)
 
 
-@dataclass(frozen=True)
-class PackedAcross(Matrix):
+class PackedAcross(Matrix, frozen=True):
     """The same of packed elements that share bytes across K, which `lies` deals out; they go to LDS along K."""
 
     kind: Dtype
@@ -84,8 +81,7 @@ class PackedAcross(Matrix):
         return repack(loaded, self.kind.name, *ACROSS_TO_ALONG)
 
 
-@dataclass(frozen=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """A matrix whose elements, of a kind, become others that products take, on their way to LDS; of packed ones that
     share bytes along an axis.
     """
@@ -101,8 +97,7 @@ class Changed:
         return self.matrix.name
 
 
-@dataclass(frozen=True)
-class Converted(Changed):
+class Converted(Changed, frozen=True):
     """A matrix whose elements are converted."""
 
     def load(self, k: Scalar) -> Tile:
@@ -117,8 +112,7 @@ class Converted(Changed):
         return cast(unpack(loaded, self.kind.name, wide, axis=self.axis), self.taken)
 
 
-@dataclass(frozen=True)
-class Shifted(Changed):
+class Shifted(Changed, frozen=True):
     """A matrix of integers that become others less zero points."""
 
     zeros: ZeroPoints

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, require_reachable
 from ckmlir.ops.choice import chosen_keys, first_valid
@@ -114,7 +115,7 @@ class ContractionOperator(ProductOperator[Problem]):
             sparse=problem.index_align,
             index_order=problem.index_order,
         )
-        return with_kept_scales(replace(found, slices=slices_of(found)), problem, target)
+        return with_kept_scales(dataclasses.replace(found, slices=slices_of(found)), problem, target)
 
     def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
         from ckmlir.ops.contraction.validity import invalid_fields  # kernels that are there need no checks

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ALIGNMENT, ArraySpec, array_spec
 from ckmlir.ops.comparison import Array
@@ -14,8 +14,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import RequestError
 
 
-@dataclass(frozen=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """An array that holds a matrix of every product.
 
     Attributes:

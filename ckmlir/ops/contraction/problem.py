@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, alignment
 from ckmlir.ops.contraction.contraction_spec import (
@@ -36,8 +38,7 @@ REDUCTIONS = {"workspace": "partial", "atomic": "atomic"}
 order; or by memory, in no fixed order."""
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """How an array lies in the batch.
 
     Attributes:
@@ -52,8 +53,7 @@ class Batch:
 NO_BATCH = Batch()
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A product, its epilogue and its batch.
 
     Attributes:

@@ -14,9 +14,10 @@ Source of the decomposition: CK's backward data by implicit GEMM, whose kernels 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd, prod
 from operator import floordiv, mod
+
+from msgspec import Struct
 
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, Sliding
 
@@ -43,8 +44,7 @@ def known_channels(channels: int) -> int:
     return gcd(channels, MOST_CHANNELS)
 
 
-@dataclass(frozen=True)
-class ResiduesSpec:
+class ResiduesSpec(Struct, frozen=True):
     """What a kernel knows of classes: the spatial dimensions, what divides the channels of dy, and whether windows have
     no more places than `View.embed` calls few.
     """
@@ -75,8 +75,7 @@ class ResiduesSpec:
         return ["images", "channels", *geometry, *steps, "row_step"]
 
 
-@dataclass(frozen=True)
-class Residues:
+class Residues(Struct, frozen=True):
     """Classes of a problem.
 
     Attributes:

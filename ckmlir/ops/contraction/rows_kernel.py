@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.reach import NEAR
@@ -42,8 +43,7 @@ def added(rows: Rows, tile: Tile, column: Amount) -> None:
     rows.add(tile, column)
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(Struct, frozen=True):
     """What tells the rows of an array.
 
     Attributes:
@@ -55,8 +55,7 @@ class Told:
     index: Callable[[Scalar, int], Tile]
 
 
-@dataclass(frozen=True)
-class Array:
+class Array(Struct, frozen=True):
     """An array, and what tells its rows where they do not follow each other."""
 
     view: View
@@ -69,8 +68,7 @@ class Array:
         return Listed(self.view, self.told.index(row, count))
 
 
-@dataclass(frozen=True)
-class Following:
+class Following(Struct, frozen=True):
     """Rows one behind the other."""
 
     view: View
@@ -96,8 +94,7 @@ class Following:
         return self.view.pad(*whole).window(whole, (self.row, *origin))
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """Rows by a tile of their numbers; a number that is none gives zeros, and takes nothing. Arrays are no larger than
     2 GiB.
     """

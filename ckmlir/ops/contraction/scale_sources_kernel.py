@@ -4,7 +4,6 @@ row of A from memory, one for each column of B through LDS, or those of many ste
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ckmlir.dialect.distribution import Distribution
@@ -27,8 +26,7 @@ from ckmlir.ops.contraction.rows_kernel import Following, Listed
 from ckmlir.ops.contraction.rows_kernel import Rows as RowsOf
 
 
-@dataclass(frozen=True)
-class Place(Numbers):
+class Place(Numbers, frozen=True):
     """Scales of an operand of a workgroup's block.
 
     Attributes:

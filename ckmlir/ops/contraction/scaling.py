@@ -7,9 +7,9 @@ example/ck_tile/38_block_scale_gemm, whose modes are rowcol, tensor, aquant, bqu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.scale_tiles import TILINGS, tiled_shape, untile_scales
@@ -32,8 +32,7 @@ ZEROS = "i8"
 NAMES = {operand: f"scale_{operand}" for operand in ("a", "b", "gate", "up")}
 
 
-@dataclass(frozen=True)
-class ScaleSpec:
+class ScaleSpec(Struct, frozen=True, kw_only=True):
     """What a kernel knows of the scales of an operand.
 
     Attributes:
@@ -51,14 +50,16 @@ class ScaleSpec:
     major: str
     dtype: str
     align: int
-    zeros: str = field(default="", kw_only=True)
+    zeros: str = ""
 
     @staticmethod
     def parse(text: str) -> ScaleSpec:
         """The inverse of `described`. Raises ValueError for other texts."""
         operand, rows, group, major, types, align = text.split(":")
         dtype, _, zeros = types.partition("_")
-        found = ScaleSpec(operand, int(rows), int(group), major, dtype, int(align), zeros=zeros)
+        found = ScaleSpec(
+            operand=operand, rows=int(rows), group=int(group), major=major, dtype=dtype, align=int(align), zeros=zeros
+        )
         if operand not in NAMES or found.rows not in ROWS or found.group not in GROUPS:
             raise ValueError(text)
         if major not in (ORDERS if found.is_power else MAJORS):
@@ -118,8 +119,7 @@ class ScaleSpec:
         return (along_rows, groups) if self.major == "k" else (groups, along_rows)
 
 
-@dataclass(frozen=True)
-class Scale(ScaleSpec):
+class Scale(ScaleSpec, frozen=True, kw_only=True):
     """The scales of an operand of a problem; `pitch`: elements from one row of the array to the next."""
 
     pitch: int

@@ -6,7 +6,7 @@ accumulators element by element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ckmlir.ops.arrays import alignment
 from ckmlir.ops.dtypes import find_dtype
@@ -19,8 +19,7 @@ KINDS = ("full", "row", "column", "scalar")
 """One element for each of C; a row that repeats for all rows; a column for all columns; one for all."""
 
 
-@dataclass(frozen=True)
-class SideTensor:
+class SideTensor(Struct, frozen=True):
     """A D tensor of a problem.
 
     Attributes:
@@ -54,8 +53,7 @@ class SideTensor:
         return f"{self.dtype}:{self.kind}:{self.aligned(n, *distances)}"
 
 
-@dataclass(frozen=True)
-class SideSpec:
+class SideSpec(Struct, frozen=True):
     """What a kernel knows of a D tensor: see `SideTensor`."""
 
     dtype: str

@@ -7,10 +7,10 @@ layout and strides of its own, are combined element by element as they are loade
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import alignment
 from ckmlir.ops.comparison import Array
@@ -42,8 +42,7 @@ GROUPS = {f"group_of_{length}": length for length in (32, 64, 128)}
 """More forms: a number for each row and so many elements of k."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True):
     """An array of an operand.
 
     Attributes:
@@ -107,8 +106,7 @@ class Source:
         return places.get(self.form, array)
 
 
-@dataclass(frozen=True)
-class SourceSpec:
+class SourceSpec(Struct, frozen=True):
     """What a kernel knows of a source: see `Source`."""
 
     name: str

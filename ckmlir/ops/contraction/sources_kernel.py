@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
+
+from msgspec import Struct
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, cast, coordinates, dequantize, load, stretch, view, where
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
@@ -15,8 +16,7 @@ from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.tiles import evaluate_tiles
 
 
-@dataclass(frozen=True)
-class Combined:
+class Combined(Struct, frozen=True):
     """An operand (rows, k) whose tile starts at a row; see `loop_kernel.Operand`.
 
     Attributes:

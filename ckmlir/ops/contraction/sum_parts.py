@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -72,8 +74,7 @@ OUTPUTS = {"f32": ("f32", "f16", "bf16"), "i32": ("i32",), "f64": ("f64", "f32")
 """Type of the parts -> types of C without an expression."""
 
 
-@dataclass(frozen=True)
-class SumProblem:
+class SumProblem(Struct, frozen=True, dict=True):
     """Parts to add.
 
     Attributes:

@@ -26,9 +26,9 @@ columns: the second term is what a sum of K products of random signs comes to.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import accumulator_type

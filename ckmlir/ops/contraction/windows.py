@@ -10,7 +10,8 @@ Source of the semantics: CK Tile's transforms of convolutions to GEMM (example/c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.ops.contraction.contraction_spec import DEPTHWISE
 from ckmlir.ops.contraction.depthwise import DepthwiseSpec
@@ -21,8 +22,7 @@ PARTS = ("forward", "weight")
 """Which matrix the patches are: A, with K within windows; B, with K along images and positions."""
 
 
-@dataclass(frozen=True)
-class WindowsSpec:
+class WindowsSpec(Struct, frozen=True):
     """What a kernel knows of windows.
 
     Attributes:
@@ -83,8 +83,7 @@ def rank_of(text: str) -> int:
     return parse_windows(text).rank
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(Struct, frozen=True):
     """Windows of a problem.
 
     Attributes:

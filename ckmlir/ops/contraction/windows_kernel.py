@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
 from types import SimpleNamespace
+
+from msgspec.structs import replace
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced, in_quads
@@ -25,8 +26,7 @@ AT_ONCE = 4
 """Rows, or columns, of patches that a wave loads of at a time at least."""
 
 
-@dataclass(frozen=True)
-class DealtOut(Following):
+class DealtOut(Following, frozen=True):
     """Rows of patches whose elements follow each other `along` a dimension, where all lanes of a wave would have the
     same coordinate along the other. That and its comparisons would be in scalar registers then, of which there are too
     few for all of them; so lanes are dealt out to several.
@@ -45,8 +45,7 @@ class DealtOut(Following):
         return super().load(origin, lengths, lies or dealt)
 
 
-@dataclass(frozen=True)
-class InQuads(Following):
+class InQuads(Following, frozen=True):
     """Columns of patches, with four positions for all lanes of a quad: a lane finds out the place in the images of one
     of them for all four.
 
@@ -70,8 +69,7 @@ class InQuads(Following):
         return padded.window((self.count, *lengths), (self.row, *origin))
 
 
-@dataclass(frozen=True)
-class LaterMatrix(Matrix):
+class LaterMatrix(Matrix, frozen=True):
     """A matrix whose view begins at the `first` k."""
 
     first: Scalar

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from ckmlir.dialect.compute import splat
 from ckmlir.lang import Pointer, Scalar, Tile, when
@@ -20,8 +21,7 @@ from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources import ROWS, TILES, SourceSpec
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Struct, frozen=True):
     """A workgroup's part of the steps along K of a block, where workgroups share those of all blocks.
 
     Attributes:
@@ -41,8 +41,7 @@ class Share:
     first_workgroup: Callable[[], Scalar]
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """A block of a product, or a part of its sums.
 
     Attributes:

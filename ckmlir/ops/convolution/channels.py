@@ -7,10 +7,10 @@ way are taken as they are: of one channel, or of one place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
@@ -19,8 +19,7 @@ from ckmlir.ops.operator import Run
 from ckmlir.ops.steps import Workspace
 
 
-@dataclass(frozen=True)
-class ChannelsFirst:
+class ChannelsFirst(Struct, frozen=True):
     """An array that has channels first.
 
     Attributes:

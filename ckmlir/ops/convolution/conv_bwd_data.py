@@ -18,12 +18,13 @@ of `ResiduesSpec.arguments`; the distances of dx and D tensors, and the batch's,
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.comparison import Array, Tolerance
@@ -81,7 +82,7 @@ class ConvBwdData(ConvolutionOperator):
         pitch = shapes.g * shapes.c
         side = tuple(replace(one, pitch=pitch) if one.kind == "full" else one for one in single.side)
         fields = {
-            **vars(single), "lda": shapes.g * shapes.k, "ldb": shapes.places * shapes.c, "ldc": pitch, "side": side,
+            **asdict(single), "lda": shapes.g * shapes.k, "ldb": shapes.places * shapes.c, "ldc": pitch, "side": side,
             "windows": windows,
         }  # fmt: skip
         if shapes.g > 1:
@@ -116,7 +117,7 @@ class ConvBwdData(ConvolutionOperator):
                 yield spec
             else:
                 pad = "".join(letter for letter in "mnk" if letter == "m" or letter in spec.pad)
-                yield replace(spec, walk="classes", pad=pad)
+                yield dataclasses.replace(spec, walk="classes", pad=pad)
 
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
         if problem.windows is None:
@@ -124,7 +125,7 @@ class ConvBwdData(ConvolutionOperator):
         reasons = list(unlike(spec, walk="classes"))
         if "m" not in spec.pad:
             reasons.append(Reason("pad", spec.pad, "no block divides the rows of all classes", "expected m among them"))
-        return reasons + super().mismatches(problem, replace(spec, walk="grid"), target)
+        return reasons + super().mismatches(problem, dataclasses.replace(spec, walk="grid"), target)
 
     def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
         windows = problem.windows

@@ -19,11 +19,11 @@ channels and columns; groups; parts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.comparison import Array
@@ -58,7 +58,7 @@ class ConvBwdWeight(ConvolutionOperator):
         batches = tuple((name, Batch((shapes.g,), (stride,))) for name, stride in strides.items())
         longest = self._longest_part(shapes, single)
         fields = {
-            **vars(single), "lda": shapes.g * shapes.k, "ldb": shapes.g * shapes.c, "ldc": single.n,
+            **asdict(single), "lda": shapes.g * shapes.k, "ldb": shapes.g * shapes.c, "ldc": single.n,
             "windows": shapes.windows("weight", pointers_move=longest is not None), "longest_part": longest,
         }  # fmt: skip
         if shapes.g > 1:

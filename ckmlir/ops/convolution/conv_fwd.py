@@ -22,12 +22,13 @@ pitches; those of y and D tensors; the batch's as in `batched_gemm` where there 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
@@ -67,7 +68,7 @@ class ConvFwd(ConvolutionOperator):
         k, rows = single.k, min(single.m, max(LARGE, (single.block or (0,))[0]))
         side = tuple(replace(one, pitch=shapes.g * shapes.k) if one.kind == "full" else one for one in single.side)
         fields = {
-            **vars(single), "lda": shapes.g * shapes.c, "ldb": k, "ldc": shapes.g * shapes.k, "side": side,
+            **asdict(single), "lda": shapes.g * shapes.c, "ldb": k, "ldc": shapes.g * shapes.k, "side": side,
             "windows": depthwise or shapes.windows("forward"),
         }  # fmt: skip
         spans = {"a": rows, "b": single.n, "c": rows, **{one.name: rows for one in side if one.kind == "full"}}
@@ -94,7 +95,7 @@ class ConvFwd(ConvolutionOperator):
         block, waves = depthwise_block(problem.n, problem.windows.described)
         for schedule in SCHEDULES:
             asked = replace(problem, mfma=NO_INSTRUCTION, epilogue=EPILOGUE)
-            yield replace(self.planned(asked, Plan(schedule, block, waves), "store", target), slices=(1, 1))
+            yield dataclasses.replace(self.planned(asked, Plan(schedule, block, waves), "store", target), slices=(1, 1))
 
     def others(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         return super().others(_multiplied(problem), target)

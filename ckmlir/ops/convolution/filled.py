@@ -14,8 +14,10 @@ to 256 44.7 and 47.9, 62 to 256 58.9 and 65.9, but 34 to 256 52.6 and 51.1, 6 to
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.contraction.windows import Windows
@@ -39,8 +41,7 @@ LEAST_POSITIONS = 1 << 15
 """Fewer do not make up for two launches more: 128 blocks of 256."""
 
 
-@dataclass(frozen=True)
-class Filled:
+class Filled(Struct, frozen=True):
     """A convolution's images and weights with more channels; `dtypes`: of images, and of weights, of one size."""
 
     shapes: Geometry

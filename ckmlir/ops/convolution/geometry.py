@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.ops.contraction.depthwise import MOST_CHANNELS, MULTIPLIERS, Depthwise, counts_places
 from ckmlir.ops.contraction.keys import PAIR_KEYS, PLAN_KEYS, SPLIT_KEYS
@@ -26,8 +27,7 @@ KEYS: tuple[Key, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Geometry:
+class Geometry(Struct, frozen=True):
     """A convolution: `n` images of `g` groups of `c` channels become images of `g` groups of `k` channels. Shapes have
     channels last; arrays have them first where `channels_first` says so.
     """

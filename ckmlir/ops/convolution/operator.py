@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, alignment
 from ckmlir.ops.comparison import Array, Tolerance
@@ -50,8 +50,7 @@ SINGLE_DEPTH = 8
 """Elements along K of tall blocks whose patches are loaded as single elements: 8 by a lane."""
 
 
-@dataclass(frozen=True)
-class ConvolutionProblem(Problem):
+class ConvolutionProblem(Problem, frozen=True):
     """The product that a convolution, or a gradient of it, is.
 
     Attributes:
@@ -104,7 +103,7 @@ class ConvolutionProblem(Problem):
 
     def plain(self) -> Problem:
         """The same product of matrices without groups."""
-        fields = {name: value for name, value in vars(self).items() if name not in OWN_FIELDS}
+        fields = {name: value for name, value in asdict(self).items() if name not in OWN_FIELDS}
         return replace(Problem(**fields), windows=None, batch=(), batches=())
 
 

@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.arrays import ArraySpec, array_spec
@@ -33,8 +34,7 @@ TILE = 4096
 """Bytes of a workgroup: 16 a work-item."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Integers to unpack; `shape` counts them."""
 
     shape: tuple[int, ...]

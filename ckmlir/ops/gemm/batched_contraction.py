@@ -15,11 +15,11 @@ with an expression alpha and beta (f32). Grid: tiles of E row by row; places of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, alignment, array_spec, require_reachable
 from ckmlir.ops.comparison import Array, Tolerance
@@ -56,8 +57,7 @@ ROOM = 1024
 STRIDES = ("stride", "lda", "ld_index")
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """m rows of k elements; distances of rows in elements; `align`: bytes that divide all addresses."""
 
     m: int

@@ -16,10 +16,10 @@ bf16 below 2^-126 may count as zero.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array

@@ -15,10 +15,10 @@ Kernel arguments: the arrays; m, n, k; the distances of a0, a1, …, b0, b1, …
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance

@@ -23,10 +23,10 @@ that it scales; nor of infinities in A or B where the product of both is less th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.arrays import ArraySpec, alignment
@@ -169,7 +169,9 @@ def scale_of(
     operand: str, shared: tuple[int, int], values: Mapping[str, Any], rows: int, k: int, dtype: str = "f32"
 ) -> Scale:
     """The scales of an operand. Raises RequestError for a pitch that is shorter than a row of the array."""
-    bare = Scale(operand, *shared, values[f"{operand}_major"], dtype, 1, 1)
+    count, group = shared
+    major = values[f"{operand}_major"]
+    bare = Scale(operand=operand, rows=count, group=group, major=major, dtype=dtype, align=1, pitch=1)
     least = max(bare.shape(rows, k)[-1], 1) if bare.group else 1
     key = f"ld_{bare.name}"
     pitch = least if values[key] is None else values[key]

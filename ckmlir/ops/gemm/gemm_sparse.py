@@ -16,10 +16,10 @@ Kernel arguments: the arrays in this order; m, n, k; lda, ldb, ldc; distances of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, OUTPUTS, ContractionSpec

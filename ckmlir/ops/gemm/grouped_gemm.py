@@ -21,12 +21,13 @@ workgroups.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.choice import chosen_keys, first_valid
@@ -129,7 +130,7 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
             for some in (found, other_blocks(found[-1], own, target))
         )
         spec = first_valid(candidates, lambda one: self.validate(one, target), others)
-        return replace(spec, walk="persistent" if self._stays(problem, spec, target) else "table")
+        return dataclasses.replace(spec, walk="persistent" if self._stays(problem, spec, target) else "table")
 
     def lengths(self, problem: GroupedProblem) -> Sequence[tuple[int, int, int]]:
         return [one.lengths for one in problem.live or problem.products]
@@ -141,7 +142,7 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
         side, scaling = (
             least_aligned(texts) for texts in ([one.side for one in specs], [one.scaling for one in specs])
         )
-        return replace(
+        return dataclasses.replace(
             specs[0], operator=self.name, walk="table", pad=pad, align=(align[0], align[1], align[2]), side=side,
             scaling=scaling,
         )  # fmt: skip
@@ -170,7 +171,7 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
             reasons += unlike(spec, sink=_sink(problem))
         if spec.walk == "grid":
             reasons.append(Reason("walk", spec.walk, "the kernel is another one", "expected table or persistent"))
-        single = replace(spec, operator=self.single.name, walk="grid")
+        single = dataclasses.replace(spec, operator=self.single.name, walk="grid")
         for one in problem.live:
             reasons += self.single.mismatches(replace(one, split_k=None, reduction=None), single, target)
         return list(dict.fromkeys(reasons))

@@ -18,10 +18,10 @@ Kernel arguments: as in `gemm_quant`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array

@@ -17,6 +17,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, alignment, array_spec, require_reachable
 from ckmlir.ops.comparison import Array, Tolerance
@@ -35,8 +36,7 @@ ROWS, DEPTH_BYTES, WAVES = 64, 256, 4
 """Of the block of B that a workgroup moves: columns of C, bytes along K."""
 
 
-@dataclass(frozen=True)
-class ShuffleProblem:
+class ShuffleProblem(Struct, frozen=True):
     """A matrix to shuffle; `columns` of a tile."""
 
     n: int

@@ -19,9 +19,12 @@ beta (f32, of f64 f64). Grid: workgroups.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type
@@ -44,15 +47,13 @@ REDUCTIONS = {"linear": "linear", "tree": "tree", "atomic": "atomic_shares"}
 """How a block's sums are put together -> the sink of the kernel."""
 
 
-@dataclass(frozen=True)
-class StreamProblem(Problem):
+class StreamProblem(Problem, frozen=True):
     """A product that so many workgroups share; None: as many as the chip holds."""
 
     workgroups: int | None = None
 
 
-@dataclass(frozen=True)
-class Shares:
+class Shares(Struct, frozen=True):
     """How blocks and steps are dealt out.
 
     Attributes:
@@ -101,7 +102,7 @@ class StreamKGemm(ContractionOperator):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        return StreamProblem(**vars(check_sizes(read_problem(values))), workgroups=values["workgroups"])
+        return StreamProblem(**asdict(check_sizes(read_problem(values))), workgroups=values["workgroups"])
 
     def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         a, b, _ = problem.aligned()
@@ -113,11 +114,11 @@ class StreamKGemm(ContractionOperator):
         # Sums that come from memory take registers beside the accumulators.
         found = [plan for plan in plans(wish, target) if problem.block or max(plan.block[:2]) <= MEDIUM]
         sink = REDUCTIONS[problem.reduction or "linear"]
-        return (replace(self.planned(problem, plan, sink, target), walk="stream_k") for plan in found)
+        return (dataclasses.replace(self.planned(problem, plan, sink, target), walk="stream_k") for plan in found)
 
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
         reasons = list(unlike(spec, walk="stream_k", sink=REDUCTIONS[problem.reduction or "linear"]))
-        plain = replace(spec, walk="grid", sink="store")
+        plain = dataclasses.replace(spec, walk="grid", sink="store")
         return reasons + super().mismatches(replace(problem, reduction=None), plain, target)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:

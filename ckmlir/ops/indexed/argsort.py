@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -34,8 +35,7 @@ LONGEST = 4096
 """Elements of a row: 16 of each thread."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """m rows of n elements, of which the first k in order are wanted; the stride in elements from row to row."""
 
     m: int

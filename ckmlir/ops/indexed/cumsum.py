@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -37,8 +38,7 @@ TILES = {"rows": (WAVES, WAVE_SIZE * VECTOR), "columns": (256, 16)}
 DTYPES = ("f32", "f16", "bf16", "i32")
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A matrix and a direction; strides in elements from row to row."""
 
     m: int

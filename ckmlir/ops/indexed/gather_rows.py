@@ -11,10 +11,10 @@ Arrays: table (rows, n), ids (m) i32, y (m, n). Kernel arguments: these, then ro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -26,8 +26,7 @@ from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """m rows of n elements out of a table; strides in elements from row to row."""
 
     rows: int

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -32,8 +33,7 @@ MOST_BINS = 4096
 """A quarter of the smallest LDS, and 16 registers of each of 256 threads."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """n numbers in parts of `part`; None: one part."""
 
     n: int

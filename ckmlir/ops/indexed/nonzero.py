@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -26,8 +27,7 @@ VECTOR = 4
 """Elements of a lane at a time."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A matrix whose rows lie `stride` elements apart."""
 
     m: int

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -52,8 +53,7 @@ LEAST = {"f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126}
 """The smallest normal numbers."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """m rows of n elements, `stride` elements apart, to go to `rows` rows.
 
     Attributes:

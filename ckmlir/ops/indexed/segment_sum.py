@@ -12,11 +12,11 @@ of x and y (i32). Grid: segments, column tiles.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -32,8 +32,7 @@ from ckmlir.targets import Target
 DTYPES = ("f32", "f16", "bf16", "i32")
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """m rows of n elements in segments; strides in elements from row to row."""
 
     m: int

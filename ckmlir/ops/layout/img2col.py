@@ -19,6 +19,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -58,8 +59,7 @@ MOST_OF_THREAD = 16
 """Elements of a work-item: each may need a test of its own, whose result lives in scalar registers."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True, dict=True):
     """Patches to lay out."""
 
     n: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.moe.between import INTER

@@ -7,8 +7,10 @@ is of another type, a second kernel rounds it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import PREFERRED
@@ -58,7 +60,7 @@ class Chained:
                 for schedule in SCHEDULES:
                     plan = Plan(schedule, (rows, between, depth // size), waves)
                     found = GEMM.planned(product, plan, "atomic", target)
-                    yield replace(
+                    yield dataclasses.replace(
                         found, operator=NAME, walk="experts", rows=ROWS, epilogue="direct", slices=(1, 1), align=align,
                         chain=(COLUMNS, of_down),
                     )  # fmt: skip
@@ -82,7 +84,7 @@ class Chained:
         if layer.first.unit % spec.block[0]:
             why = f"blocks of {spec.block[0]} rows do not divide unit={layer.first.unit}"
             reasons.append(Reason("block", spec.block, why, "expected a divisor"))
-        plain = replace(spec, operator=GEMM.name, walk="grid", sink="store", align=(*spec.align[:2], 1))
+        plain = dataclasses.replace(spec, operator=GEMM.name, walk="grid", sink="store", align=(*spec.align[:2], 1))
         single = replace(_made(layer), m=spec.block[0], split_k=None, reduction=None)
         return reasons + GEMM.mismatches(single, plain, target)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, array_spec
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS, accumulator_type
@@ -34,8 +36,7 @@ ACCUMULATORS = ("acc", "gate", "up")
 """What an expression may name: one sum, or the two of two matrices."""
 
 
-@dataclass(frozen=True)
-class ExpertsProblem:
+class ExpertsProblem(Struct, frozen=True):
     """Rows of tokens and slots, multiplied by the matrices of the experts that a routing chose.
 
     Attributes:

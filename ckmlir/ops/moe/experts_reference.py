@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.problem import Problem
@@ -25,8 +26,7 @@ def sorting(problem: ExpertsProblem) -> Sorting:
     return Sorting(problem.t, problem.e, problem.topk, problem.unit, False, 0, "f16", "one")
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Struct, frozen=True):
     """What one expert computes: places of the sorted list, as a product with arrays of its own."""
 
     places: Array

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.keys import check_packed

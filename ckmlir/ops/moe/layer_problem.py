@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
@@ -33,8 +35,7 @@ NARROW = ("fp8", "i8")
 """Types whose products take scales."""
 
 
-@dataclass(frozen=True)
-class LayerProblem:
+class LayerProblem(Struct, frozen=True):
     """A layer of experts by the problems of its steps.
 
     Attributes:

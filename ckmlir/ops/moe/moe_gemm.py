@@ -30,12 +30,13 @@ Semantics: CK Tile, examples 15_fused_moe and 18_flatmm (MoE).
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.choice import chosen_keys, first_valid
@@ -155,7 +156,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         own = _made(problem)
         for plan in some:
             found = operator_of(own.product).planned(own.product, plan, _sink(problem), target)
-            yield replace(found, operator=self.name, walk="experts", rows=own.listed)
+            yield dataclasses.replace(found, operator=self.name, walk="experts", rows=own.listed)
 
     def lengths(self, problem: ExpertsProblem) -> Sequence[tuple[int, int, int]]:
         """Those of a unit, whose rows are whole blocks."""
@@ -176,7 +177,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
             why = f"blocks of {spec.block[0]} rows do not divide unit={problem.unit}"
             reasons.append(Reason("block", spec.block, why, "expected a divisor"))
         single_operator = operator_of(own.product)
-        plain = replace(spec, operator=single_operator.name, walk="grid", sink="store")
+        plain = dataclasses.replace(spec, operator=single_operator.name, walk="grid", sink="store")
         single = replace(own.product, m=spec.block[0], split_k=None, reduction=None)
         return reasons + single_operator.mismatches(single, plain, target)
 

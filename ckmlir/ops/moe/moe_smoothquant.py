@@ -13,11 +13,13 @@ workgroups (grid dimension y).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -88,7 +90,7 @@ class MoeSmoothquant(QuantizingOperator[MoeSmoothquantOptions, MoeSmoothquantSpe
 
     def spec(self, problem: Problem, target: Target) -> MoeSmoothquantSpec:
         spec = super().spec(problem, target)
-        return replace(spec, slot_groups=ceil_div(problem.sizes["m"], spec.rows) < target.compute_units)
+        return dataclasses.replace(spec, slot_groups=ceil_div(problem.sizes["m"], spec.rows) < target.compute_units)
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         if array.name == "topk_ids":

@@ -30,11 +30,12 @@ Semantics: CK Tile, example 13_moe_sorting.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -62,8 +63,7 @@ FILLED = 1 << 15
 PHASES = ("one", "many")
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A routing of t tokens to k of e experts each."""
 
     t: int
@@ -135,7 +135,7 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        names = [field.name for field in fields(Problem)]
+        names = Problem.__struct_fields__
         phases = values["phases"] or ("one" if values["t"] * values["k"] <= FEW else "many")
         problem = Problem(**{name: values[name] for name in names if name != "phases"}, phases=phases)
         if problem.t >= 1 << TOKEN_BITS:

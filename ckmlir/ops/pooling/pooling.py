@@ -23,6 +23,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -66,8 +67,7 @@ TILE = 2048
 """Elements of a workgroup."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True, dict=True):
     """A pooling to compute."""
 
     n: int

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, alignment, array_spec, require_reachable
 from ckmlir.ops.comparison import Array, Tolerance
@@ -51,8 +52,7 @@ ROOM = 1024
 """What coordinates may reach beyond the end."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """m rows of n elements; strides in elements from row to row; `align`: bytes that divide all addresses."""
 
     m: int

@@ -19,10 +19,12 @@ scale to the next (i32). Grid: tiles across, tiles down.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.arrays import ArraySpec, alignment, array_spec
@@ -50,8 +52,7 @@ ELEMENTS = 4096
 LEAST_POWER = -127
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """m rows of n elements; strides in elements from row to row."""
 
     m: int

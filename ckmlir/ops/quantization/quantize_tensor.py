@@ -11,11 +11,11 @@ Arrays: x (shape), scale (1, f32), q (shape); x and q at any strides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -60,8 +60,7 @@ EXPRESSION = f"x * {NEARER} * (1 / (scale * {NEARER}))"
 """x / scale with one division for all elements, whatever the scale is (as in `rows/quantize_kernel.py`)."""
 
 
-@dataclass(frozen=True)
-class QuantizeProblem(MapProblem):
+class QuantizeProblem(MapProblem, frozen=True):
     """A mapping that divides by a scale; `dynamic`: which is found first."""
 
     dynamic: bool = True

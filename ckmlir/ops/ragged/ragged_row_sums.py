@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -38,8 +39,7 @@ from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Rows to sum up; `pack` says where the table of tiles is made."""
 
     tiles: Tiles

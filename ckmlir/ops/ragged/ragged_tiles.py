@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -38,8 +39,7 @@ ROWS = (
 """The keys of rows of different lengths."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Rows of `total` elements together, cut into tiles of at most `tile`.
 
     Attributes:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.reduction.kinds import KINDS
 from ckmlir.ops.spec import Algorithm, by
@@ -19,8 +22,7 @@ PLACEHOLDER = 16
 """Stride of a dimension of length 1: no access depends on it."""
 
 
-@dataclass(frozen=True)
-class ReduceProblem:
+class ReduceProblem(Struct, frozen=True, dict=True):
     """A reduction to compute.
 
     Attributes:

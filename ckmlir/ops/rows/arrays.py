@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from ckmlir.ops.spec import Reason
 
 FLOATS = ("f16", "bf16", "f32")
 
 
-@dataclass(frozen=True)
-class RowArray:
+class RowArray(Struct, frozen=True):
     """An array of a row operator.
 
     Attributes:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array
@@ -35,8 +36,7 @@ LENGTHS = (8, 64, 256, 512, 1024, 2048, 4096, 8192, 16384)
 """Row lengths of the kernels that are listed."""
 
 
-@dataclass(frozen=True)
-class RowProblem(Generic[C]):
+class RowProblem(Struct, Generic[C], frozen=True, dict=True):
     """Rows to work on.
 
     Attributes:

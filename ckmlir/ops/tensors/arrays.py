@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ALIGNMENT, ArraySpec
 from ckmlir.ops.comparison import Array
@@ -16,8 +16,7 @@ from ckmlir.ops.request import MAXIMUM_SIZE, RequestError, show
 from ckmlir.ops.shared_places import crossing
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """An array and how it lies in the index space of an operator.
 
     Attributes:

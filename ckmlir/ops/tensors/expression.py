@@ -13,11 +13,11 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.precision import F32, Precision
 from ckmlir.ops.request import RequestError, show
@@ -39,8 +39,7 @@ T = TypeVar("T")
 PARAMETERS = ("x", "y", "z")
 
 
-@dataclass(frozen=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """A checked expression: its tree, and the canonical text that reads as the same tree."""
 
     tree: ast.expr

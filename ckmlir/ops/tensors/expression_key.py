@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ckmlir.ops.request import Key, RequestError
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from random import Random
 
 
-@dataclass(frozen=True)
-class ExpressionKey(Key):
+class ExpressionKey(Key, frozen=True):
     """An element-wise expression over some arrays; with `many` several, separated by semicolons, as a tuple."""
 
     variables: tuple[str, ...] = ("a", "b", "c", "d")

@@ -7,13 +7,13 @@ are ordered by how far apart their neighbours lie in the first array: so its fas
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.ops.request import MAXIMUM_SIZE
 
 
-@dataclass(frozen=True)
-class Folded:
+class Folded(Struct, frozen=True):
     """A folded index space.
 
     Attributes:

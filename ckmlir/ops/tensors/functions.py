@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from random import Random
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(Struct, frozen=True):
     """A function by name.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ckmlir.ops import sampling
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
     from random import Random
 
 
-@dataclass(frozen=True)
-class ShapeKey(Numbers):
+class ShapeKey(Numbers, frozen=True):
     """Numbers that go with the lengths of key `of`, or, where that was not given, of key `otherwise`."""
 
     of: str = "shape"
@@ -27,8 +25,7 @@ class ShapeKey(Numbers):
         return found
 
 
-@dataclass(frozen=True)
-class Strides(ShapeKey):
+class Strides(ShapeKey, frozen=True):
     """Distances of neighbours along every dimension of an array, in elements.
 
     Attributes:
@@ -41,7 +38,7 @@ class Strides(ShapeKey):
         return sampling.strides(random, self.lengths(request), shared=self.shared)
 
 
-class Order(ShapeKey):
+class Order(ShapeKey, frozen=True):
     """Dimensions of an array in another order."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
@@ -49,7 +46,7 @@ class Order(ShapeKey):
         return tuple(random.sample(range(rank), rank))
 
 
-class Dimensions(ShapeKey):
+class Dimensions(ShapeKey, frozen=True):
     """Some of an array's dimensions."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
@@ -57,14 +54,14 @@ class Dimensions(ShapeKey):
         return tuple(random.sample(range(rank), random.randint(1, rank)))
 
 
-class Broadcast(ShapeKey):
+class Broadcast(ShapeKey, frozen=True):
     """The shape of an array that repeats along others' dimensions."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
         return tuple(max(length, self.minimum) for length in sampling.broadcast(random, self.lengths(request)))
 
 
-class PerDimension(ShapeKey):
+class PerDimension(ShapeKey, frozen=True):
     """One number for every dimension, or one for all of them; small ones, mostly."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:

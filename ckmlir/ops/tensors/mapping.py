@@ -13,12 +13,13 @@ from __future__ import annotations
 import importlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -56,8 +57,7 @@ ALIGN = PowerOfTwo("align", 16, "bytes that divide the addresses of all arrays",
 """The key for misaligned arrays: kernels then access narrower vectors."""
 
 
-@dataclass(frozen=True)
-class MapProblem:
+class MapProblem(Struct, frozen=True, dict=True):
     """A mapping to compute.
 
     Attributes:

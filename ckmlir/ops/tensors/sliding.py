@@ -13,6 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.dialect.transforms import MOST_APART, MOST_PLACES
 from ckmlir.ops.comparison import Array
@@ -31,8 +32,7 @@ MOST_SPATIAL = 3
 PARAMETERS = ("image", "window", "stride", "dilation", "left", "right")
 
 
-@dataclass(frozen=True)
-class Sliding:
+class Sliding(Struct, frozen=True):
     """Windows over images; every field has an entry for each spatial dimension, outermost first."""
 
     image: tuple[int, ...]

@@ -7,7 +7,8 @@ of a branch ends where its ways meet again.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ckmlir.mlir import ir
 from ckmlir.passes.proof import explain

@@ -1,6 +1,7 @@
 """What a check has to say: the operation that is wrong, why, and what else plays a part in it."""
 
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import text_of
@@ -19,8 +20,7 @@ CHECKS = {
 """The kinds of findings, and what each would have proved."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A refusal.
 
     Attributes:

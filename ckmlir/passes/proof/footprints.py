@@ -4,12 +4,12 @@ Bytes are the bits of a Python integer, so that two accesses meet exactly where 
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import or_
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ckmlir.dialect.build import integer_of, producer, registers_of, text_of
 from ckmlir.dialect.distribution import Distribution
@@ -37,8 +37,7 @@ COMMUTING = ("add", "max")
 """Updates that give the same in any order."""
 
 
-@dataclass(frozen=True)
-class Footprint:
+class Footprint(Struct, frozen=True):
     """An access to LDS: what it does ("read", "write", "copy", "update") and the bytes of each wave, as bits."""
 
     op: ir.Operation

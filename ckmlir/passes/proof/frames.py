@@ -6,9 +6,10 @@ included, are still to come.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.polynomial import (
@@ -62,8 +63,7 @@ class Left(NamedTuple):
 NOTHING_KNOWN = Left()
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """The iteration of a loop from which everything is seen.
 
     Attributes:
@@ -127,8 +127,7 @@ class Frame:
         return add(self.lower, multiply(self.stride, quotient(distance, self.stride)))
 
 
-@dataclass(frozen=True)
-class Arm:
+class Arm(Struct, frozen=True):
     """A part of a branch that runs for iteration t + shift of the loop around; it ends where `end` begins."""
 
     branch: Branch

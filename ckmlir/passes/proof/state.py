@@ -5,8 +5,10 @@ front of the loop that comes next, whose first iteration may have begun.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.frames import Arm, Fact, Frame, Stack, opened

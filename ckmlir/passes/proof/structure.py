@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from msgspec import Struct
+
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.polynomial import Polynomial
@@ -165,8 +167,7 @@ class Branch:
 Item = Loop | Branch
 
 
-@dataclass(frozen=True, eq=False)
-class Effect:
+class Effect(Struct, frozen=True, eq=False):
     """An operation that changes memory.
 
     Attributes:

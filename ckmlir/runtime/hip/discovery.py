@@ -11,8 +11,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ckmlir.runtime.device import DeviceProperties
 from ckmlir.runtime.hip.binding import Binding, binding
@@ -31,8 +32,7 @@ FUNCTIONS = (
 """What a device calls of the library; it is asked for them at once, not in the middle of a run."""
 
 
-@dataclass(frozen=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """A GPU: its number and what it is."""
 
     ordinal: int

@@ -6,7 +6,7 @@ to: kernels fail after their launch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ckmlir.runtime.device import DeviceError, KernelFault
 
@@ -81,8 +81,7 @@ class GpuFault(HipError, KernelFault):
     """A kernel failed while it ran."""
 
 
-@dataclass(frozen=True)
-class ErrorKind:
+class ErrorKind(Struct, frozen=True):
     """A row of the table: HIP's name, the exception, what the user can do."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
 from ckmlir.sim.analysis.blocks import ControlFlow

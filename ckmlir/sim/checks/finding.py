@@ -7,16 +7,16 @@ lanes; checkers that read the code alone (`wait`, `hazard`) leave those out.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 GRADES = ("required", "advisory", "cleared")
 """How much findings weigh: what is wrong; what is unusual, and harmless under an assumption that the finding states;
 what the code alone could not exclude and a run that executed the place did not show."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that is wrong with a kernel.
 
     Attributes:
@@ -81,7 +81,8 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, with the names of the attributes."""
-        return asdict(self)
+        found: dict[str, Any] = to_builtins(self)
+        return found
 
 
 def _ranges(lanes: Iterable[int]) -> str:
@@ -95,8 +96,7 @@ def _ranges(lanes: Iterable[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
-@dataclass(frozen=True)
-class Checker:
+class Checker(Struct, frozen=True):
     """A checker by name. `on_request` ones report what is legal but often unintended; `all` leaves them out."""
 
     name: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """What the runner of a launch knows about places.
 
     Attributes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Final
+
+from msgspec.structs import replace
 
 from ckmlir.sim.checks.finding import Finding
 from ckmlir.sim.decode.instruction import Instruction

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ckmlir.sim.checks import wait_layout
 from ckmlir.sim.checks.finding import Finding

@@ -6,12 +6,12 @@ import queue
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.sim.debugging.places import Place, instructions_at
@@ -26,8 +26,7 @@ from ckmlir.sim.state import Status
 from ckmlir.sim.statistics import RunStatistics
 
 
-@dataclass(frozen=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """Where and why a launch stands still.
 
     Attributes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ckmlir.sim.debugging.places import Place, instructions_at
 from ckmlir.sim.debugging.stepper import Stepper
@@ -20,8 +20,7 @@ from ckmlir.sim.runner import Runner
 Values = tuple[tuple[str, npt.NDArray[Any]], ...]
 
 
-@dataclass(frozen=True)
-class TraceEvent:
+class TraceEvent(Struct, frozen=True):
     """One execution of an instruction.
 
     Attributes:

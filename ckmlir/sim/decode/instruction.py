@@ -1,7 +1,9 @@
 """What the decoder delivers: instructions, their operands, and the error for words that are none."""
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.errors import CkmlirError
 
@@ -9,8 +11,7 @@ if TYPE_CHECKING:
     from ckmlir.sim.decode.opcodes import Opcode
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """One register range or constant that an instruction reads or writes.
 
     Attributes:

@@ -7,7 +7,7 @@ Microscaling Formats 1.0).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ckmlir.sim.builder import Builder, Value
 from ckmlir.sim.element import F16, F32, I32, U16, U32
@@ -16,8 +16,7 @@ from ckmlir.sim.semantics.floating import with_sign_of
 FP16_OVERFLOW = 23  # bit of MODE: conversions clamp to the largest finite value
 
 
-@dataclass(frozen=True)
-class SmallFormat:
+class SmallFormat(Struct, frozen=True):
     """A sign, exponent and mantissa in a few bits. `largest` is the encoding of the greatest finite magnitude; `nan`
     and `infinity` are encodings of magnitudes, or None where the format has none; `fnuz` NaN is the sign bit alone."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing.parameters import Parameters
@@ -30,16 +30,14 @@ class CalibrationError(CkmlirError):
     """Measurements, or a choice of parameters, that cannot be fitted."""
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(Struct, frozen=True):
     """A kernel, by the name that the prediction gives it, and how long it took on a GPU."""
 
     kernel: str
     microseconds: float
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """A fit.
 
     Attributes:
@@ -164,7 +162,7 @@ def _start(parameters: Parameters, names: Sequence[str], force: bool) -> npt.NDA
 
 def _marked(parameters: Parameters, values: dict[str, float], source: str) -> Parameters:
     """The parameters with fitted values, marked measured."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     changed = parameters.with_values(values, source)
     return Parameters(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.sim.timing.activity import matrix_share
 from ckmlir.sim.timing.critical_path import CriticalPath
@@ -20,8 +21,7 @@ REASONS_SHOWN = 6
 NOTE = "model, not hardware"
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """One line of a comparison.
 
     Attributes:
@@ -102,8 +102,7 @@ def _residency(outcome: Outcome, case: Case) -> str:
     return f"{now} workgroups on a compute unit at a time instead of {before}" if now != before else ""
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Outcomes side by side; the first is what the others are compared with."""
 
     title: str

@@ -9,12 +9,12 @@ shortening what is not on it does not shorten the run at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.sim.analysis.effects import effects_of
 from ckmlir.sim.timing.activity import in_wave_order, stalls_in_wave_order
@@ -31,8 +31,7 @@ class Part(Enum):
     END = "until the run has ended"
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """A stretch [begin, end) of cycles that belongs to one event: it was executing, or it was kept waiting.
 
     Attributes:
@@ -60,8 +59,7 @@ class Share(NamedTuple):
     times: int
 
 
-@dataclass(frozen=True)
-class CriticalPath:
+class CriticalPath(Struct, frozen=True, dict=True):
     """The chain of stretches, in order of time; together they are all cycles of the run."""
 
     segments: tuple[Segment, ...]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.debugging.places import Listed, numbers_at
@@ -61,8 +62,7 @@ def apply_edits(case: Case, edits: Sequence[Edit]) -> Case:
     return case
 
 
-@dataclass(frozen=True)
-class SetParameter:
+class SetParameter(Struct, frozen=True):
     """Another value of a parameter."""
 
     name: str
@@ -76,8 +76,7 @@ class SetParameter:
         return case._replace(parameters=case.parameters.with_values({self.name: self.value}))
 
 
-@dataclass(frozen=True)
-class ScaleParameter:
+class ScaleParameter(Struct, frozen=True):
     """All numbers whose name matches, times a factor: "lds.latency", "memory.*latency"."""
 
     pattern: str
@@ -96,8 +95,7 @@ class ScaleParameter:
         return case._replace(parameters=parameters.with_values(values))
 
 
-@dataclass(frozen=True)
-class Remove:
+class Remove(Struct, frozen=True):
     """Instructions that are not executed: barriers, waits, nops, or anything else that does not steer the waves."""
 
     place: str
@@ -122,8 +120,7 @@ class Remove:
         )
 
 
-@dataclass(frozen=True)
-class ChangeWait:
+class ChangeWait(Struct, frozen=True):
     """What s_waitcnt instructions allow to be on its way: (counter, number), … in place of what they say of these."""
 
     place: str
@@ -145,8 +142,7 @@ class ChangeWait:
         return case._replace(trace=replace(case.trace, program=tuple(program)))
 
 
-@dataclass(frozen=True)
-class NoBankConflicts:
+class NoBankConflicts(Struct, frozen=True):
     """Every LDS access has its lanes side by side where LDS serves them together, so that none meet in a bank."""
 
     remark = IDEAL

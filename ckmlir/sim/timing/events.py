@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from ckmlir.sim.timing.parameters import Parameters
@@ -82,8 +82,7 @@ NO_SIMD: Final = -1
 """`wave_simd` of a wave that never started."""
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """One compute unit executing the workgroups of a trace, as the model sees it.
 
     Attributes:

@@ -15,8 +15,9 @@ Either way, a main loop lets the time be carried over to another number of itera
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing.events import Timeline
@@ -29,8 +30,7 @@ from ckmlir.sim.timing.steady_loop import SteadyLoop, steady_loop, unit_instance
 Mode = Literal["analytic", "sampled"]
 
 
-@dataclass(frozen=True)
-class WorkgroupEstimate:
+class WorkgroupEstimate(Struct, frozen=True):
     """One workgroup, with the others of its compute unit around it as they were simulated.
 
     Attributes:
@@ -56,8 +56,7 @@ class WorkgroupEstimate:
         return max(self.busy.items(), key=lambda item: item[1])
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """Of workgroups that are not alike: instructions of the shortest and of the longest, how many were counted to know
     them all, and how many lengths were simulated."""
 
@@ -67,8 +66,7 @@ class Spread:
     simulated: int
 
 
-@dataclass(frozen=True)
-class GridEstimate:
+class GridEstimate(Struct, frozen=True):
     """A launch on the whole device, by the model.
 
     Attributes:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.sim.timing.events import Reason, Timeline
 from ckmlir.sim.timing.steady_loop import words_of
 
 
-@dataclass(frozen=True)
-class HotSpot:
+class HotSpot(Struct, frozen=True):
     """Cycles that waves stalled at a place.
 
     Attributes:

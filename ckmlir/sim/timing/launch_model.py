@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing.compute_unit import simulate
@@ -20,8 +21,7 @@ from ckmlir.sim.timing.trace_parts import part_of
 from ckmlir.sim.timing.varied_grid import SampleTimes, choose_samples, estimate_varied_grid
 
 
-@dataclass(frozen=True)
-class LaunchModel:
+class LaunchModel(Struct, frozen=True):
     """The compute unit that was simulated, the launch that it stands for, and what its workgroups share."""
 
     timeline: Timeline

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ckmlir.sim.memory import DeviceMemory
 from ckmlir.sim.parallel import watch
@@ -34,8 +34,7 @@ Counts = Callable[[Sequence[int]], list[int]]
 """From numbers of workgroups to their lengths."""
 
 
-@dataclass(frozen=True)
-class Lengths:
+class Lengths(Struct, frozen=True):
     """Lengths of the workgroups of a launch.
 
     Attributes:

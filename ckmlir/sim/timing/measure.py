@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
 
 from ckmlir.sim.timing.launch_model import LaunchModel, model_launch, workgroups_to_record
 from ckmlir.sim.timing.lengths import CountsWorkgroups, count_workgroups, survey

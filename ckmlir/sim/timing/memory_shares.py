@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing.cache import Cache, new_cache
@@ -13,8 +13,7 @@ from ckmlir.sim.timing.memory_hierarchy import REQUEST_BYTES, TICKS, Counter, Me
 from ckmlir.sim.timing.parameters import Parameters
 
 
-@dataclass(frozen=True)
-class Sharing:
+class Sharing(Struct, frozen=True):
     """How often what one compute unit fetches is what others fetch at the same time.
 
     l2: Workgroups of a die that want each line that the die's L2 fetches, on average; 1 when all work on data of

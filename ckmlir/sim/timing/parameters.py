@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.errors import CkmlirError, suggest
 
@@ -41,8 +43,7 @@ class ParameterError(CkmlirError):
     """A parameter, or a file of them, is not as it has to be."""
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """One number (or a short text such as a grouping of lanes) of the model."""
 
     name: str

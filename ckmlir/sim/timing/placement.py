@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ckmlir.sim.checks.layout import Use
 from ckmlir.sim.step_recording import NO_ADDRESS
@@ -22,8 +22,7 @@ _NONE: Final = np.uint64(NO_ADDRESS)
 _READ, _MEMORY, _LDS, _SCALAR = Use.READ, AccessKind.MEMORY, AccessKind.LDS, AccessKind.SCALAR
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Struct, frozen=True):
     """Allocations, sorted: from where to where the host has them, and their places, which follow from sizes and the
     order of allocation. `lds` is the number of LDS among them, whose place is 0, or -1."""
 

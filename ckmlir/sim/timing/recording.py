@@ -7,13 +7,13 @@ A recording is a functional run of those workgroups alone, through handlers that
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.errors import CkmlirError
@@ -60,8 +60,7 @@ class TracedInstruction(NamedTuple):
     tile_op: str | None = None
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(Struct, frozen=True, dict=True):
     """The waves of some workgroups of a launch.
 
     Attributes:

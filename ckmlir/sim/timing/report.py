@@ -7,8 +7,9 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from ckmlir.codeobject.occupancy import Occupancy
 from ckmlir.errors import counted
@@ -21,8 +22,7 @@ from ckmlir.sim.timing.steady_loop import unit_instances
 TITLE = "model (no GPU was timed)"
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """What the model says about the compute unit that was simulated, and about the launch.
 
     Attributes:
@@ -62,7 +62,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; numbers that are none (a hit rate without accesses) are null."""
-        found: dict[str, Any] = _plain({"model": TITLE, **asdict(self)})
+        found: dict[str, Any] = _plain({"model": TITLE, **to_builtins(self)})
         return found
 
     def to_json(self) -> str:

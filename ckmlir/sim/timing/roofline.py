@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.sim.timing.classes import describe
 from ckmlir.sim.timing.events import Unit
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from ckmlir.sim.timing.recording import Trace
 
 
-@dataclass(frozen=True)
-class MatrixWork:
+class MatrixWork(Struct, frozen=True):
     """What the matrix cores do for some waves: operations (a multiplication and an addition for each product), and
     cycles that a matrix core is busy."""
 
@@ -26,8 +25,7 @@ class MatrixWork:
     cycles: float
 
 
-@dataclass(frozen=True)
-class Roofline:
+class Roofline(Struct, frozen=True):
     """A kernel's place under the roof.
 
     Attributes:

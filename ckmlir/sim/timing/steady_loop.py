@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ckmlir.sim.timing.classes import describe
 from ckmlir.sim.timing.events import Reason, Timeline, Unit
@@ -37,8 +37,7 @@ class Loop(NamedTuple):
     last: int
 
 
-@dataclass(frozen=True)
-class SteadyLoop:
+class SteadyLoop(Struct, frozen=True):
     """A kernel's main loop, as the model sees it.
 
     Attributes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing.recording import Trace

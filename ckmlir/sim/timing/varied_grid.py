@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ckmlir.sim.timing.dealing import deal
 from ckmlir.sim.timing.events import Timeline
@@ -26,16 +26,14 @@ MOST_AT_ONCE: Final = 1 << 22
 """Workgroups dealt out one by one; longer launches are taken to go on as they began."""
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """Workgroups of about one length, the most typical first. length: of that one, in instructions."""
 
     length: float
     workgroups: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """What is simulated of a launch: samples by ascending length, and which of them most of the time goes to."""
 
     samples: tuple[Sample, ...]
@@ -79,8 +77,7 @@ def _middle(every: npt.NDArray[np.float64]) -> float:
     return float(ascending[np.searchsorted(run, run[-1] / 2)])
 
 
-@dataclass(frozen=True)
-class SampleTimes:
+class SampleTimes(Struct, frozen=True):
     """A sample, simulated: its first workgroup alone on a compute unit, and all of it together."""
 
     alone: Timeline

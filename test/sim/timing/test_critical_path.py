@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from synthetic_timeline import BARRIER_CYCLES, synthetic
 
 from ckmlir.sim.timing.critical_path import CriticalPath, Part, critical_path
@@ -53,7 +54,7 @@ def test_products_that_wait_for_the_unit_follow_each_other() -> None:
 
 def test_nothing_issued_has_no_path() -> None:
     timeline = synthetic(1, 1)
-    empty = Timeline(**{**vars(timeline), "events": timeline.events[:0], "stalls": timeline.stalls[:0], "cycles": 0})
+    empty = replace(timeline, events=timeline.events[:0], stalls=timeline.stalls[:0], cycles=0)
     assert critical_path(empty).segments == () and critical_path(empty).by_line() == []
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from synthetic_traces import trace_of
 
 from ckmlir.errors import CkmlirError

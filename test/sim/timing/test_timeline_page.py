@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from browser import CHROMIUM, MISSING, open_page
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from synthetic_timeline import STEP_OF_LOOP, synthetic
 
 from ckmlir.sim.timing.activity import in_wave_order

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from all_workgroups import cycles_of_all
 from hypothesis import given
 from hypothesis import strategies as st
 from made_timelines import loop_timeline
+from msgspec.structs import replace
 
 from ckmlir.ops import find_operator
 from ckmlir.runtime.recording import record_operator

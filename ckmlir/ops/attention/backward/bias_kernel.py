@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.lang import Pointer, Scalar, Tile, cast, permute_axes, store, view
 from ckmlir.ops.attention.backward.loop_kernel import Amount, Form, wide
 from ckmlir.ops.attention.loop.work_kernel import Work
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """A head's dS for every query and key.
 
     Attributes:

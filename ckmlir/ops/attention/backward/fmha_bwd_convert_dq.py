@@ -16,7 +16,6 @@ strides of dq along the sequence (i32), the head and the batch (i64). Grid: (blo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,8 +32,7 @@ from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 
-@dataclass(frozen=True)
-class Problem(SlotsProblem):
+class Problem(SlotsProblem, frozen=True):
     """Parts of dQ to add, and what sums are multiplied with."""
 
     side = "queries"

@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.sink_gradient import sink_errors, sink_weights
@@ -56,8 +58,7 @@ PLACES = tuple(word for word in SEQUENCES if word != "pages")
 """What memory may hold of queries."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Rows of dO and O to multiply; strides along batches, heads and rows."""
 
     b: int

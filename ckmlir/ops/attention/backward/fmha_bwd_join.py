@@ -15,7 +15,6 @@ numbers of `Shares.bounding`; the strides of dk along the sequence (i32), the he
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,7 @@ from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 
-@dataclass(frozen=True)
-class Problem(SlotsProblem):
+class Problem(SlotsProblem, frozen=True):
     """Blocks to join."""
 
     side = "keys"

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, HEAD_TILES, head_tile, lists_of
 from ckmlir.ops.attention.head_strides import VECTOR_BYTES
 from ckmlir.ops.attention.orders import ORDERS
@@ -62,8 +64,7 @@ MOST_RESIDENT = 2
 """Workgroups that stay, of a compute unit, at most: more do not hide more, and each has a last block."""
 
 
-@dataclass(frozen=True)
-class Deal:
+class Deal(Struct, frozen=True):
     """How the draws of dropout for a block of (queries, keys) are dealt out: a draw is for one query and half of 32
     keys, so that lanes hold the queries and both halves.
 

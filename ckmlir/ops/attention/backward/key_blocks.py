@@ -8,10 +8,10 @@ arrays, whatever the mask.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 BESIDE = 10
 """Steps that loading a block's K and V and leaving its dK and dV are worth by the model of time; they stand in
@@ -57,8 +57,7 @@ def blocks_of(keys: Any, block: tuple[int, int]) -> Any:
     return (keys + (block[1] - 1)) // block[1]
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """Which queries attend to key j: those behind j - x and, unless y is None, before j + y. To keys before `sinks`,
     unless that is None, all behind j - x do."""
 
@@ -73,8 +72,7 @@ class Bounds:
         return cls(x + shift, None if kind == "causal" else y - shift, sinks if kind == "sinks" else None)
 
 
-@dataclass(frozen=True)
-class KeyBlocks:
+class KeyBlocks(Struct, frozen=True):
     """The blocks of keys of a sequence, head after head. All numbers are integers, or scalars or tiles of a kernel.
 
     Attributes:

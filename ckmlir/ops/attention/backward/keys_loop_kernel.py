@@ -8,7 +8,8 @@ dQ stays until the last block. So nothing is added in memory but the dQ of workg
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
@@ -33,8 +34,7 @@ from ckmlir.lang import (
 from ckmlir.ops.attention.backward.loop_kernel import Amount, Form, Queries, WeightPart, across, both_ways
 
 
-@dataclass(frozen=True)
-class KeptQueries:
+class KeptQueries(Struct, frozen=True):
     """A block of queries in registers: what `Queries` has, loaded.
 
     Attributes:
@@ -68,8 +68,7 @@ def keep_queries(form: Form, queries: Queries) -> KeptQueries:
     return KeptQueries(queries, q, do, q_across, do_across, exponent, delta)
 
 
-@dataclass(frozen=True)
-class KeyRows:
+class KeyRows(Struct, frozen=True):
     """A head's keys, filled up to whole blocks: k (keys, d), v (keys, dv).
 
     Attributes:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
@@ -51,8 +52,7 @@ def wide(amount: Amount) -> Amount:
     return amount if isinstance(amount, int) else amount.to("i64")
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(Struct, frozen=True):
     """What a workgroup multiplies in a step: a block of (queries, keys), heads of d and dv channels.
 
     Attributes:
@@ -93,8 +93,7 @@ class Form:
         return zeros((self.queries, self.d), "f32", self.queried.c_over(self.queried_waves, self.queries, self.d))
 
 
-@dataclass(frozen=True)
-class Keys:
+class Keys(Struct, frozen=True):
     """A block of keys in registers: K (keys, d) and V (keys, dv) as rows of products, Kᵀ (d, keys) as columns."""
 
     k: Tile
@@ -153,8 +152,7 @@ class Kept:
         return product
 
 
-@dataclass(frozen=True)
-class Queries:
+class Queries(Struct, frozen=True):
     """A head's queries, filled up to whole blocks: q (queries, d), do (queries, dv), exponent and delta (queries).
 
     Attributes:
@@ -199,8 +197,7 @@ class Slopes(Sink, Protocol):
         """The same for the block of keys that begins at `first`."""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Struct, frozen=True):
     """Queries from `low` to `high`, where the weights are changed in this order."""
 
     low: Amount

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.lang import (
     Pointer,
@@ -26,8 +28,7 @@ ALL = 2**31 - 1
 """More queries than there are."""
 
 
-@dataclass(frozen=True)
-class Causal:
+class Causal(Struct, frozen=True):
     """Key j is attended to by queries behind j - x.
 
     Attributes:
@@ -47,8 +48,7 @@ class Causal:
         return where(coordinates(weights, 1) > last_without, weights, 0.0)
 
 
-@dataclass(frozen=True)
-class Window(Causal):
+class Window(Causal, frozen=True):
     """Key j is attended to by queries behind j - x and before j + y."""
 
     y: Scalar
@@ -64,8 +64,7 @@ class Window(Causal):
         return found
 
 
-@dataclass(frozen=True)
-class Sinks(Window):
+class Sinks(Window, frozen=True):
     """The same, but to the first `sinks` keys all queries behind j - x attend."""
 
     sinks: Scalar
@@ -127,8 +126,7 @@ def spans(spec: FmhaBwdSpec, given: Any, form: Form, work: Work) -> list[Span]:
     return [Span(low, middle, cut), Span(middle, sq, [])]
 
 
-@dataclass(frozen=True)
-class Atomic:
+class Atomic(Struct, frozen=True):
     """dQ in f32, to which every block of keys adds its part.
 
     Attributes:
@@ -151,8 +149,7 @@ class Atomic:
         return view(start, (self.rows - query, self.channels), (self.channels, 1)).pad(self.form.queries, self.form.d)
 
 
-@dataclass(frozen=True)
-class Slot(Atomic):
+class Slot(Atomic, frozen=True):
     """The part of one block of keys alone; what the parts sum up to is the next kernel's."""
 
     def put(self, tile: Tile, query: Amount) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, most_kept
@@ -17,8 +18,7 @@ GRADIENTS = ("do", "dq", "dk", "dv")
 """Each is as large as the array of the last letter."""
 
 
-@dataclass(frozen=True)
-class BackwardProblem:
+class BackwardProblem(Struct, frozen=True):
     """A gradient of attention to compute.
 
     Attributes:

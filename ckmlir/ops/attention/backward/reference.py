@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.attention.backward.problem import BackwardProblem
 from ckmlir.ops.attention.backward.sink_gradient import sink_weights
@@ -15,8 +15,7 @@ from ckmlir.ops.attention.reference import lse_rows, scored
 from ckmlir.ops.comparison import Array
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(Struct, frozen=True):
     """Some queries of a head and the keys of their sequence, in float64.
 
     Attributes:

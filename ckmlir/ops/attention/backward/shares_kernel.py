@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lang import (
@@ -44,8 +45,7 @@ ONE = Distribution.parse("d0: 4@wave 64@lane").expand(0, 1).reduce(1)
 """One element that every lane of a workgroup has."""
 
 
-@dataclass(frozen=True)
-class Gathered(Atomic):
+class Gathered(Atomic, frozen=True):
     """The parts of several blocks, of which each lane has its own elements. To rows from `low` to before `high`, which
     have been stored before, parts are added; others are stored."""
 
@@ -61,8 +61,7 @@ class Gathered(Atomic):
             store(tile, place)
 
 
-@dataclass(frozen=True)
-class Piece(Turn):
+class Piece(Turn, frozen=True):
     """The part of a block that has queries from `low`, a whole number of blocks of them, to before `high`. The piece
     that is a `whole` block stores its dK and dV; others leave them in f32, to be added.
 

@@ -25,10 +25,10 @@ rest is `KeyBlocks`, the same arithmetic on integers and on scalars of a kernel.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.attention.backward.key_blocks import BESIDE, SHORT, Bounds, KeyBlocks, blocks_of, boundary, steps_of
@@ -72,8 +72,7 @@ class Written(NamedTuple):
         return Written(*(empty.select(low, one) for one in self))
 
 
-@dataclass(frozen=True)
-class Shares:
+class Shares(Struct, frozen=True):
     """A problem's work for a fixed number of workgroups.
 
     Attributes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.fmha_bwd_costs import BLOCKS, SEQUENCE_KEYS, read_shares, unknown_places
@@ -27,8 +28,7 @@ WAVES = 4
 """Of a workgroup, which writes a block of rows."""
 
 
-@dataclass(frozen=True)
-class SlotsProblem:
+class SlotsProblem(Struct, frozen=True):
     """Gradients of which slots have parts; strides of the result along batches, heads and rows.
 
     Attributes:

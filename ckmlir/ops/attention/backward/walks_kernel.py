@@ -7,8 +7,10 @@ and stores one block, where a workgroup has one to do: once, or in turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.lang import Pointer, Scalar, Tile, Window, cast, exit_unless, i32, i64, store
 from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
@@ -19,8 +21,7 @@ from ckmlir.ops.attention.loop.work_kernel import Side, Work, side_of
 from ckmlir.ops.attention.orders import ORDERS
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """A block of keys.
 
     Attributes:
@@ -44,8 +45,7 @@ class Turn:
         store(cast(tile, dtype), window)
 
 
-@dataclass(frozen=True)
-class Keeping(Turn):
+class Keeping(Turn, frozen=True):
     """All queries of a head, for the keys from `low`, a whole number of blocks of them, to before `high`."""
 
     low: Scalar

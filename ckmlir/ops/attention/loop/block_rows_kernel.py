@@ -8,8 +8,10 @@ with one head.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, full, load, view
 from ckmlir.ops.attention.loop.loop_kernel import Amount, Form
@@ -49,8 +51,7 @@ class BlockRows(Protocol):
         """The number (f32) of the head of each of a block's rows."""
 
 
-@dataclass(frozen=True)
-class OneHead:
+class OneHead(Struct, frozen=True):
     """Queries of one head."""
 
     head: Scalar
@@ -84,8 +85,7 @@ class OneHead:
         return full((form.queries,), pointer.scalar(self.head), "f32", form.row_layout)
 
 
-@dataclass(frozen=True)
-class HeadsTogether:
+class HeadsTogether(Struct, frozen=True):
     """Queries of all the `ratio` heads that share the keys of the head `shared`.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.lang import Pointer, Scalar
 from ckmlir.ops.attention.loop.loop_kernel import Form, Score, Span
@@ -12,8 +13,7 @@ from ckmlir.ops.attention.loop.spans_kernel import Reach, Run, rounded_up
 from ckmlir.ops.attention.loop.work_kernel import Work
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(Struct, frozen=True):
     """The list of a block of queries.
 
     Attributes:
@@ -36,8 +36,7 @@ class Blocks:
         return key
 
 
-@dataclass(frozen=True)
-class Listed(Span):
+class Listed(Span, frozen=True):
     """Steps over the keys of listed blocks."""
 
     blocks: Blocks
@@ -47,8 +46,7 @@ class Listed(Span):
         return self.blocks.key(index)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListedReach(Reach):
+class ListedReach(Reach, frozen=True, kw_only=True):
     """The keys of listed blocks, of which the mask leaves some."""
 
     blocks: Blocks

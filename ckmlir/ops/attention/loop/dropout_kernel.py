@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lang import (
@@ -53,8 +54,7 @@ def seed_and_counter(word: str, given: Any, work: Work) -> tuple[tuple[Scalar, S
     return seed, (offset[1].to("i64") << 32) + (offset[0].to("i64") & 0xFFFFFFFF) + head
 
 
-@dataclass(frozen=True)
-class Drawers:
+class Drawers(Struct, frozen=True):
     """Which lane draws for which elements of a block (queries, keys), in the words of `Distribution.parse`; the upper
     half of the lanes takes the upper four of every eight keys.
 
@@ -80,8 +80,7 @@ class Drawers:
         return Distribution.parse(f"d0: {self.queries}, d1: {words}, d2: {self.halves}, d3: {self.bytes}")
 
 
-@dataclass(frozen=True)
-class Draw:
+class Draw(Struct, frozen=True):
     """Random bytes for a head; see `philox.random_bytes`.
 
     Attributes:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.lang import Scalar, View, cast, load, store
 from ckmlir.ops.attention.loop.loop_kernel import Sums, Weights
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(Struct, frozen=True):
     """Where results go.
 
     Attributes:

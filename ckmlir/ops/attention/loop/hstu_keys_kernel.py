@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from ckmlir.lang import Scalar, Tile, coordinates, maximum, minimum, where
 from ckmlir.ops.attention.loop.loop_kernel import Form, Score
 from ckmlir.ops.attention.loop.spans_kernel import Reach, rounded_up, whole
@@ -15,8 +17,7 @@ INFINITY = float("inf")
 FAR = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Struct, frozen=True):
     """The places of a sequence; see `parts.hstu_keys`.
 
     Attributes:
@@ -52,8 +53,7 @@ class Places:
         return seen
 
 
-@dataclass(frozen=True)
-class Windowed(Places):
+class Windowed(Places, frozen=True):
     """Places that see so many neighbours, but for the last ones of the history from `free` on, and candidates if there
     are any such."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, copying, row_multiple
 from ckmlir.ops.attention.loop.loop_kernel import Form, Keys

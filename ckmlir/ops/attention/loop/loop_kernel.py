@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
@@ -24,8 +26,7 @@ from ckmlir.ops.attention.loop.units_kernel import LN_2, LOG2_E, Units
 Amount = Scalar | int
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(Struct, frozen=True):
     """What a workgroup multiplies in a step: a block of (queries, keys), heads of d and dv channels.
 
     Attributes:
@@ -163,8 +164,7 @@ class Weights(Protocol):
         """Of the sum of exponentials over all keys, to the base e."""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Struct, frozen=True):
     """Steps over blocks of keys.
 
     Attributes:
@@ -181,8 +181,7 @@ class Span:
         return index
 
 
-@dataclass(frozen=True)
-class Parted(Span):
+class Parted(Span, frozen=True):
     """Runs of keys, one after the other.
 
     Attributes:
@@ -199,8 +198,7 @@ class Parted(Span):
         return key
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(Struct, frozen=True):
     """What a loop has found: O (queries, dv) in f32, not normalised, and the state of the weights."""
 
     o: Tile

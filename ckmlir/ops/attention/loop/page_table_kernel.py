@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ckmlir.lang import Pointer, Scalar, Tile, coordinates, load, view, where
 
 KEY_BITS = 32
 
 
-@dataclass(frozen=True)
-class Pages:
+class Pages(Struct, frozen=True):
     """The pages of a sequence.
 
     Attributes:

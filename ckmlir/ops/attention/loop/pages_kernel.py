@@ -5,8 +5,11 @@ A page that does not exist reads as zeros, whatever the table holds, and so do k
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.dialect.scalars import bits
 from ckmlir.lang import Pointer, Scalar, Tile, View, gather, load, view
@@ -16,8 +19,7 @@ from ckmlir.ops.attention.loop.page_table_kernel import Pages
 UNSIGNED = (1 << 32) - 1
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """K or V of a head in all pages.
 
     Attributes:

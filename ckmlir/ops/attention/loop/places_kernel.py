@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from ckmlir.lang import Scalar, Tile, View, scatter, store
 from ckmlir.ops.attention.fmha_fwd_appendkv import ROWS, AppendSpec
@@ -23,8 +24,7 @@ class Places(Protocol):
         """Write channels `begin` up to `end` of the rows."""
 
 
-@dataclass(frozen=True)
-class RowPlaces:
+class RowPlaces(Struct, frozen=True):
     """Rows one behind the other, from `first` on."""
 
     rows: View
@@ -36,8 +36,7 @@ class RowPlaces:
         store(tile, rows.window(tile.lengths, (self.first, 0)))
 
 
-@dataclass(frozen=True)
-class PagePlaces:
+class PagePlaces(Struct, frozen=True):
     """Rows in small pages: from the key `first` on."""
 
     pages: Pages
@@ -54,8 +53,7 @@ class PagePlaces:
         scatter(tile, rows.window(tile.lengths, (0, 0)), places, 0, reach=self.reach)
 
 
-@dataclass(frozen=True)
-class NextPages:
+class NextPages(Struct, frozen=True):
     """Rows in pages of at least a block of rows, of which two take it: from the key `first` on."""
 
     pages: Pages
@@ -73,8 +71,7 @@ class NextPages:
             store(tile, rows.window(tile.lengths, (within, 0)))
 
 
-@dataclass(frozen=True)
-class New:
+class New(Struct, frozen=True):
     """New rows of a sequence in a head.
 
     Attributes:

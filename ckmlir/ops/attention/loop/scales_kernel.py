@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ckmlir.dialect.distribution import Distribution
@@ -203,12 +203,11 @@ class Multiplied(Loaded):
         return exponents
 
 
-@dataclass(frozen=True)
-class Exponents(Units):
+class Exponents(Units, frozen=True, kw_only=True):
     """Scores are natural exponents; the state, and what weights are above, are exponents to the base 2 and have the
     logarithm of the scale of values in them."""
 
-    scales: Loaded = field(kw_only=True)
+    scales: Loaded
 
     def larger(self, before: Tile, scores: Tile) -> Tile:
         """See `Units`."""
@@ -226,8 +225,7 @@ class Exponents(Units):
         return total
 
 
-@dataclass(frozen=True)
-class Products(Exponents):
+class Products(Exponents, frozen=True):
     """Scores are products of Q and K."""
 
     def larger(self, before: Tile, scores: Tile) -> Tile:
@@ -300,11 +298,10 @@ class Raised(Score):
         return raised
 
 
-@dataclass(frozen=True)
-class Keyed(Units):
+class Keyed(Units, frozen=True, kw_only=True):
     """Scores are exponents with logarithms of scales of values in them."""
 
-    scales: ValueColumns = field(kw_only=True)
+    scales: ValueColumns
 
     def summed(self, weights: Tile) -> Tile:
         """See `Units`."""

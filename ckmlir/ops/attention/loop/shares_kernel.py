@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.lang import Pointer, Scalar, Tile, where
 from ckmlir.ops.attention.loop.loop_kernel import Span
@@ -25,8 +27,7 @@ class Share:
         return pointer
 
 
-@dataclass(frozen=True)
-class Part(Share):
+class Part(Share, Struct, frozen=True):
     """One of several runs of whole blocks, all but the last ones as long; some may be empty.
 
     Attributes:

@@ -7,8 +7,9 @@ Blocks of keys that every query attends to need no mask. Where a specification h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
+
+from msgspec import Struct
 
 from ckmlir.lang import Scalar
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
@@ -20,8 +21,7 @@ Run = tuple[Amount, Scalar]
 """Keys: the first, that of a block, and the end."""
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """The keys that queries of a block attend to.
 
     Attributes:

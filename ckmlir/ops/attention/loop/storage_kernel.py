@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.packing import PACKED
@@ -29,8 +29,7 @@ class Storage:
         return loaded
 
 
-@dataclass(frozen=True)
-class Packed(Storage):
+class Packed(Storage, Struct, frozen=True):
     """Memory holds bytes of packed elements, which are numbers of another type exactly.
 
     Attributes:

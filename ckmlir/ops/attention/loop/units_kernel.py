@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.lang import Scalar, Tile, maximum, reduce_max, reduce_sum
 
 LOG2_E, LN_2 = math.log2(math.e), math.log(2)
 
 
-@dataclass(frozen=True)
-class Units:
+class Units(Struct, frozen=True):
     """Scores times `scale` are exponents to the base 2, or so are they with `more` added to all: a softmax does not
     feel that.
     """

@@ -6,7 +6,9 @@ registers. Else pages are what they are in `pages_kernel.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from ckmlir.lang import Scalar, Tile, View, cut, full, gather, join_axes, load, view
 from ckmlir.ops.attention.loop.page_table_kernel import Pages

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.lang import Scalar, Tile, exp2, full, log2, maximum, rescale, where, zeros
 from ckmlir.ops.attention.loop.loop_kernel import Form, Sums, Weights
@@ -16,8 +17,7 @@ ROUNDINGS = 2.0**-22
 """What several roundings of f32 change at most, relative to the number."""
 
 
-@dataclass(frozen=True)
-class Top:
+class Top(Struct, frozen=True):
     """The largest score of every query so far, its exponent, and what earlier weights are multiplied with."""
 
     largest: Tile
@@ -25,8 +25,7 @@ class Top:
     decay: Tile
 
 
-@dataclass(frozen=True)
-class Softmax:
+class Softmax(Struct, frozen=True):
     """Exponentials of scores less the largest so far; the state is that and the sum of the weights.
 
     Attributes:

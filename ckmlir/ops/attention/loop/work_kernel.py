@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.lang import Scalar, exit_unless, while_loop
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
@@ -36,8 +38,7 @@ class Side(Protocol):
         """The length, with a promise of what divides it if all sequences have the same."""
 
 
-@dataclass(frozen=True)
-class Alike:
+class Alike(Struct, frozen=True):
     """Every sequence is a batch of the arrays, and all are as long."""
 
     length: Scalar
@@ -53,7 +54,7 @@ class Alike:
         return self.length.multiple_of(divisor)
 
 
-class Lengths(Alike):
+class Lengths(Alike, frozen=True):
     """Every sequence is a batch of the arrays; memory holds how many rows of it there are."""
 
     def divided(self, divisor: int) -> Scalar:
@@ -68,8 +69,7 @@ def slot_of(side: Side, slot: Scalar, slots: Scalar) -> Side:
     return replace(side, length=exists.select(side.length, 0), batch=exists.select(slot, 0))
 
 
-@dataclass(frozen=True)
-class Packed:
+class Packed(Struct, frozen=True):
     """Sequences follow each other along the arrays' rows; memory holds where each begins."""
 
     length: Scalar
@@ -85,8 +85,7 @@ class Packed:
         return self.length
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """A block of queries.
 
     Attributes:

@@ -43,24 +43,21 @@ NO_BLOCK = -7
 """What entries hold that do not count; they may hold anything."""
 
 
-@dataclass(frozen=True)
-class BlockSize(PowerOfTwo):
+class BlockSize(PowerOfTwo, frozen=True):
     """Queries or keys of a block."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
         return random.choice((self.minimum, 64, 64, 128, 128, 256))
 
 
-@dataclass(frozen=True)
-class Share(Real):
+class Share(Real, frozen=True):
     """A share of the whole, at most 1."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
         return random.choice((0.0, 0.3, 0.5, 0.8, 1.0))
 
 
-@dataclass(frozen=True)
-class Entries(Integer):
+class Entries(Integer, frozen=True):
     """Of a list."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:

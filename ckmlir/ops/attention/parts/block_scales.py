@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.parts.scales import Scales
@@ -28,8 +29,7 @@ DEFAULT = 128
 """Rows of a block (CK Tile's)."""
 
 
-@dataclass(frozen=True)
-class BlockRows(PowerOfTwo):
+class BlockRows(PowerOfTwo, frozen=True):
     """Rows of a block that has a scale."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
@@ -139,8 +139,7 @@ class BlockScales(Scales):
         return ByKey(form, blocks.group, blocks.rows(), blocks.known, blocks.single(k), blocks.single(v))
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(Struct, frozen=True):
     """Where the scales of a workgroup's queries and keys lie; in kernels."""
 
     word: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.listed_rows import ListedRows
@@ -38,7 +39,7 @@ class PageLists(Paged):
 
     def sequences(self, problem: Problem) -> Rows:
         rows = super().sequences(problem)
-        return ListedRows(**{one.name: getattr(rows, one.name) for one in fields(rows)}, page=self.size)
+        return ListedRows(**asdict(rows), page=self.size)
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         return (array_spec("kv_page_indices", (sum(page_counts(problem, self.size)),), "i32", "in"),)

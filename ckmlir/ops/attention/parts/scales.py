@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.fmha_fwd_spec import TAKEN
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 KINDS = ("tensor", "head", "block", "mx", "page")
 
 
-class ScalesKey(Choice):
+class ScalesKey(Choice, frozen=True):
     """Which scales there are."""
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:

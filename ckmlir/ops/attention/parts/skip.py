@@ -8,8 +8,10 @@ become zeros and are multiplied nevertheless.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ckmlir.ops.attention.part import WeightPart
 from ckmlir.ops.attention.problem import Problem
