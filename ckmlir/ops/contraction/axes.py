@@ -42,7 +42,8 @@ class ProductOperator(Operator[P, ContractionSpec]):
         found, lengths = replace(spec, **fields), self.lengths(problem)
         if "pad" not in fields and spec.pad == padded(lengths, spec.block):
             found = replace(found, pad=padded(lengths, found.block))
-        if "slices" not in fields and spec.slices == slices_of(spec):
+        known = found.schedule in SCHEDULES  # another is refused when the kernel is validated
+        if known and "slices" not in fields and spec.slices == slices_of(spec):
             found = replace(found, slices=slices_of(found))
         return found
 
