@@ -107,7 +107,8 @@ def _to_bf16(source: ir.Value) -> ir.Value:
 
     gfx90a and gfx942 have no such instruction. NaN needs no comparison, whose masks (a pair of scalar registers an
     element) a large tile has no room for: a quiet NaN stays one when it is limited to what cannot overflow, and
-    `llvm.canonicalize` quiets the others, at no cost where the value comes from arithmetic.
+    `llvm.canonicalize` quiets the others, at no cost where the value comes from arithmetic. As an integer with a sign
+    a positive NaN is above all else, without one a negative NaN is, so that two minima limit both.
     """
     length = vectors.length_of(source)
     i32 = vectors.vector_type(length, ir.IntegerType.get_signless(32))
@@ -123,14 +124,10 @@ def _to_bf16(source: ir.Value) -> ir.Value:
         },
     )
     raw = bitcast(quiet, i32)
-    magnitude = arith.minui(arith.andi(raw, _splat(0x7FFFFFFF, i32)), _splat(0x7FFF0000, i32))
+    limited = arith.minui(arith.minsi(raw, _splat(0x7FFF0000, i32)), _splat(-0x10000, i32))
     odd = arith.andi(arith.shrui(raw, _splat(16, i32)), _splat(1, i32))
-    rounded = arith.addi(magnitude, arith.addi(odd, _splat(0x7FFF, i32)))
-    signed = arith.ori(
-        arith.andi(raw, _splat(-0x80000000, i32)),
-        arith.andi(rounded, _splat(0x7FFFFFFF, i32)),
-    )
-    high = arith.trunci(i16, arith.shrui(signed, _splat(16, i32)))
+    rounded = arith.addi(limited, arith.addi(odd, _splat(0x7FFF, i32)))
+    high = arith.trunci(i16, arith.shrui(rounded, _splat(16, i32)))
     return bitcast(high, vectors.vector_type(length, ir.BF16Type.get()))
 
 

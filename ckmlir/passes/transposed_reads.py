@@ -13,6 +13,7 @@ Source: LLVM, `llvm.amdgcn.ds.read.tr16.b64` and its like; CK Tile's Quad16 enco
 (include/ck_tile/core/tensor/load_tile_transpose.hpp).
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -77,29 +78,44 @@ def _has(target: Target | None) -> bool:
 
 
 def _exchanged(wanted: Distribution, contiguous: int, dim: int, count: int) -> Distribution | None:
-    """The lowest 16 lanes along `contiguous` in runs of `count`: those within a run, which become registers, in the
-    place of the lowest registers of `dim`, and these in the place of the lanes' upper bits.
+    """The lowest `count` lanes become registers, in the place of the lowest registers of `dim`, and these become lanes
+    above the others of the lowest 16, all of which lie along `contiguous`.
     """
-    columns, vectors = wanted.dims[contiguous], wanted.dims[dim]
-    if not columns or not vectors:
+    vectors = wanted.dims[dim]
+    if not vectors or vectors[-1].owner != REGISTER or vectors[-1].length % count:
         return None
-    lanes, registers = columns[-1], vectors[-1]
-    rows = (wanted.replicated, *wanted.dims)
-    lowest = max((factor.rank for row in rows for factor in row if factor.owner == LANE), default=None)
-    if lanes.owner != LANE or lanes.rank != lowest or lanes.length % GROUP:
+    # Ranks are only compared within an owner; in steps of four they leave room for the parts of a factor.
+    rows = [[factor._replace(rank=4 * factor.rank) for factor in row] for row in (wanted.replicated, *wanted.dims)]
+    along, registers = rows[1 + contiguous], rows[1 + dim][-1]
+    others, neighbours = _lowest(along, rows, GROUP, 2), _lowest(along, rows, count, 1)
+    if neighbours is None or others is None or along[-1] != neighbours:
         return None
-    if registers.owner != REGISTER or registers.length % count:
+    along[-1] = Factor(count, REGISTER, registers.rank + 1)
+    rows[1 + dim][-1:] = [registers._replace(length=registers.length // count), Factor(count, LANE, others.rank - 1)]
+    replicated, *dims = (tuple(row) for row in rows)
+    return Distribution(*renumber(replicated, tuple(dims)))
+
+
+def _lowest(along: list[Factor], rows: Sequence[Sequence[Factor]], count: int, ranks: int) -> Factor | None:
+    """The factor with the uppermost of the lowest `count` lanes, cut off from what lies above, `ranks` below that.
+
+    None: not all of these lanes lie `along` one dimension, or no factor can be cut there.
+    """
+    below = 1
+    for factor in sorted((one for row in rows for one in row if one.owner == LANE), key=lambda one: -one.rank):
+        if factor not in along:
+            return None
+        if factor.length * below >= count:
+            break
+        below *= factor.length
+    else:
         return None
-    # Ranks are only compared within an owner; in steps of three they leave room for the parts of a factor.
-    spread = [tuple(factor._replace(rank=3 * factor.rank) for factor in row) for row in wanted.dims]
-    upper_lane, lower_lane = Factor(count, LANE, 3 * lanes.rank + 1), Factor(GROUP // count, LANE, 3 * lanes.rank + 2)
-    vector = Factor(count, REGISTER, 3 * registers.rank + 1)
-    rest_lanes = Factor(lanes.length // GROUP, LANE, 3 * lanes.rank)
-    rest_registers = Factor(registers.length // count, REGISTER, 3 * registers.rank)
-    spread[contiguous] = (*spread[contiguous][:-1], rest_lanes, lower_lane, vector)
-    spread[dim] = (*spread[dim][:-1], rest_registers, upper_lane)
-    replicated = tuple(factor._replace(rank=3 * factor.rank) for factor in wanted.replicated)
-    return Distribution(*renumber(replicated, tuple(spread)))
+    if factor.length * below % count:
+        return None
+    place, own = along.index(factor), count // below
+    lower = factor._replace(length=own, rank=factor.rank + ranks)
+    along[place : place + 1] = [factor._replace(length=factor.length // own), lower]
+    return lower
 
 
 def _delivers(reading: Distribution, wanted: Distribution, contiguous: int, dim: int, count: int) -> bool:

@@ -14,14 +14,17 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
-  // gfx950 has an instruction for bf16; elsewhere integers round to nearest even and keep NaN, without comparing.
+  // gfx950 has an instruction for bf16; elsewhere integers round to nearest even and keep NaN, without comparing and
+  // without taking signs off: two minima limit NaN of both.
   // CHECK-LABEL: llvm.func @bfloat
   // GFX950: arith.truncf %{{.*}} : vector<4xf32> to vector<4xbf16>
   // GFX942-NOT: arith.truncf
   // GFX942: llvm.call_intrinsic "llvm.canonicalize"
   // GFX942: llvm.bitcast %{{.*}} : vector<4xf32> to vector<4xi32>
   // GFX942-NOT: arith.cmp
+  // GFX942: arith.minsi
   // GFX942: arith.minui
+  // GFX942-NOT: arith.ori
   // GFX942: arith.constant dense<32767> : vector<4xi32>
   // GFX942-NOT: arith.cmp
   // GFX942: arith.trunci %{{.*}} : vector<4xi32> to vector<4xi16>

@@ -38,7 +38,7 @@ REQUESTS = {
 def compiled(name: str, chip: str, **keys: object) -> CompiledKernel:
     """The default kernel of a request, with its scheduled IR."""
     operator, target = find_operator(name), get_target(chip)
-    spec = operator.spec(operator.problem(**{**REQUESTS[name], **keys}), target)
+    spec = operator.spec(operator.problem(**{**REQUESTS.get(name, {}), **keys}), target)
     return compile_kernel(operator, spec, target, keep=("scheduled",))
 
 
@@ -353,3 +353,25 @@ def test_what_is_computed_behind_a_loop_has_its_wait_states() -> None:
     made = Workbench.of(operator, spec, target).compile(Schedule.parse(text))
     assert made.findings == () and made.compiled is not None
     assert check_hazards(made.compiled.code_object) == []
+
+
+@pytest.mark.parametrize(("chip", "keys", "bytes_"), [
+    *((chip, {}, 16) for chip in CHIPS),
+    ("gfx90a", {"dtype": "bf16"}, 16),
+    ("gfx950", {"dtype": "fp8", "out": "fp8"}, 16),
+    ("gfx942", {"dtype": "f32", "sq": 128}, 16),
+    ("gfx942", {"sq": 16, "sk": 64}, 8),  # instructions of 16 x 16 leave a lane four neighbours
+])  # fmt: skip
+def test_attention_stores_whole_vectors(chip: str, keys: dict[str, object], bytes_: int) -> None:
+    """A lane has as many neighbouring channels of O as a store takes: fewer would take as many cycles each."""
+    stores = named(instructions(compiled("fmha_fwd", chip, **keys)), "buffer_store")
+    assert stores and set(stores) == {f"buffer_store_dwordx{bytes_ // 4}"}
+
+
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942"])
+def test_rounding_to_bf16_takes_four_and_a_half_instructions(chip: str) -> None:
+    """Two minima, the bit that decides ties, an addition of three; two are put together at once."""
+    code = instructions(compiled("cast", chip, shape="1024x1024", dtype="f32", out="bf16"))
+    elements = 2 * len(named(code, "v_perm_b32"))
+    kinds = {name: len(named(code, name)) for name in ("v_min_i32", "v_min_u32", "v_bfe_u32", "v_add3_u32")}
+    assert elements and kinds == dict.fromkeys(kinds, elements)

@@ -50,6 +50,16 @@ def test_operands_of_matrix_instructions(shape: str, chunk: int, transposed: boo
         assert transposed_dimension(wanted, 0) == 1
 
 
+@pytest.mark.parametrize("shape", ["32x32x16", "32x32x8"])
+@pytest.mark.parametrize("run", [8, 16])
+def test_rows_in_runs(shape: str, run: int) -> None:
+    """So can those whose rows are numbered in runs, where 16 lanes have neither neighbours nor one digit."""
+    mma = Mma.select(get_target("gfx950"), shape, "f16", block_k=64, transposed=True).with_run(run)
+    for wanted in (mma.b, mma.b_over((1, 4), 128, 64)):
+        check_reading(wanted, 0)
+        assert transposed_dimension(wanted, 0) == 1
+
+
 @pytest.mark.parametrize("shape", ["32x32x64", "16x16x128"])
 @pytest.mark.parametrize("spread", [1, 2])
 def test_operands_of_four_bits(shape: str, spread: int) -> None:
@@ -86,8 +96,10 @@ def distributions(draw: st.DrawFn) -> tuple[Distribution, int]:
     """Tiles of two or three dimensions with 64 lanes; some fit."""
     rank = draw(st.integers(2, 3))
     dims: list[list[str]] = [[] for _ in range(rank)]
-    for rank_of_lane, length in enumerate(draw(st.permutations([16, 4]) | st.just([4, 16]) | st.just([2, 32]))):
-        dims[draw(st.integers(0, rank - 1))].append(f"{length}@lane.{rank_of_lane}")
+    lanes = st.permutations([16, 4]) | st.just([4, 16]) | st.just([2, 32]) | st.permutations([4, 2, 2, 4])
+    for rank_of_lane, length in enumerate(draw(lanes)):
+        row = dims[draw(st.integers(0, rank - 1))]
+        row.insert(draw(st.integers(0, len(row))), f"{length}@lane.{rank_of_lane}")
     for register in range(draw(st.integers(1, 3))):
         row = dims[draw(st.integers(0, rank - 1))]
         row.insert(draw(st.integers(0, len(row))), f"{draw(st.sampled_from([2, 4, 8]))}@y{register}")

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, ptr
-from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, row_multiple, shape_for_values
+from ckmlir.ops.attention.fmha_fwd_spec import ROW_BYTES, WEIGHT_EXPONENT, FmhaFwdSpec, row_multiple, shape_for_values
 from ckmlir.ops.attention.loop.epilogue_kernel import Output
 from ckmlir.ops.attention.loop.loop_kernel import Form, Score, Weights, attend, nothing
 from ckmlir.ops.attention.loop.scales_kernel import Scaling, Uniform
@@ -72,6 +72,10 @@ def form_of(spec: FmhaFwdSpec, target: Target) -> Form:
     scores = Mma.select(target, by(spec.mfma), spec.dtype, block_k=spec.d_tile, transposed=True)
     values = Mma.select(target, by(second), spec.values, block_k=keys, transposed=True)
     scores, values = _in_place(scores, values, own=bool(spec.parts or spec.source) or find_dtype(spec.values).bytes > 1)
+    weaves = any(Schedule.parse(text).order == "weave" for text in spec.loops.values())
+    full = weaves and not target.has("lds_transpose_read")
+    if not spec.scaled_by_instruction and not full:
+        values = _in_vectors(values, ROW_BYTES // find_dtype(spec.out).bytes)
     waves = spec.along_queries, spec.along_keys
     return Form(queries, keys, spec.d_tile, spec.dv_tile, spec.values, waves, scores, values)
 
@@ -89,6 +93,17 @@ def _in_place(scores: Mma, values: Mma, *, own: bool) -> tuple[Mma, Mma]:
     if own or scores.instruction.acc_per_lane % vector or vector < scores.instruction.acc_group:
         return scores, values.with_k_chunk(scores.instruction.acc_group)
     return scores.with_run(vector), values
+
+
+def _in_vectors(values: Mma, run: int) -> Mma:
+    """The second product with `run` neighbouring channels of O in a lane, a whole vector of what is stored, where an
+    instruction leaves a lane so many: a store of its own four takes as many cycles for less.
+
+    Where instructions scale, they want rows in their own order. Where V is turned on its way to LDS such rows take up
+    to four registers more, of which a woven loop has none left.
+    """
+    joins = values.instruction.acc_group < run and values.instruction.acc_per_lane % run == 0
+    return values.with_run(run) if joins else values
 
 
 def storage_of(spec: FmhaFwdSpec) -> Storage:
