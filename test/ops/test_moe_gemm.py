@@ -269,6 +269,7 @@ def test_what_a_chip_cannot_run(chip: str, keys: dict[str, Any], words: str) -> 
         make_plan(MOE_GEMM, MOE_GEMM.problem(**keys), get_target(chip))
 
 
+MX = {"layout": "RRR", "a_scale": "mx", "b_scale": "mx"}
 NARROW: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"dtype": "fp8", "unit": 16, "t": 9}),
     ("gfx942", {"dtype": "f16", "unit": 128, "k": 31, "shuffled": 16}),
@@ -282,6 +283,10 @@ NARROW: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"dtype": "fp8", "unit": 32, "a_scale": "mx", "b_scale": "mx"}),
     ("gfx942", {"dtype": "fp8", "unit": 16, "t": 9, "k": 257, "a_scale": "1x128", "b_scale": "128x128", "shuffled": 16,
                 "op": "silu(gate) * up"}),
+    ("gfx950", {"dtype": "fp6", "unit": 128, "n": 68, "k": 68, **MX, **FIRST}),
+    ("gfx950", {"dtype": "fp6", "unit": 128, "n": 80, "k": 160, **MX, **FIRST}),
+    ("gfx942", {"dtype": "fp6", "unit": 64, "n": 128, "k": 128, **MX, **FIRST}),
+    ("gfx950", {"dtype": "fp4", "unit": 32, "n": 66, "k": 130, **MX, **FIRST}),
 ]
 
 
@@ -313,8 +318,8 @@ def test_scales_leave_registers(chip: str, keys: dict[str, Any]) -> None:
     ("chip", "keys"), [*NARROW[:2], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[2:])]
 )
 def test_rows_aligned_to_an_element_have_registers(chip: str, keys: dict[str, Any]) -> None:
-    """Loads of one element, of rows that may not exist, each compared with the end of K: defaults are right, and spill
-    nothing."""
+    """Loads of one element, of rows that may not exist, each compared with the end of K, and packed elements that are
+    turned: defaults are right, and spill nothing."""
     asked = {"t": 150, "n": 130, "k": 333, **keys}
     metadata = compiled("moe_gemm", tuple(asked.items()), chip).kernel.code_object.kernel().metadata
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)

@@ -16,7 +16,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS
-from ckmlir.ops.contraction.defaults import MEDIUM, PREFERRED, PREFERRED_PARTIAL, TALL_WAVES, crowded, default_waves
+from ckmlir.ops.contraction.defaults import (
+    MEDIUM,
+    PREFERRED,
+    PREFERRED_PARTIAL,
+    SMALL,
+    TALL_WAVES,
+    crowded,
+    default_waves,
+)
 from ckmlir.ops.contraction.few_rows import NARROWEST_FOR_TWO_LINES
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import NAMES
@@ -54,6 +62,9 @@ BLOCKS = (
 
 STRAIGHT = (Block(128, (128, 64), (2, 2), ()), Block(64, (128, 64), (2, 2), ()), *BLOCKS[3:])
 """Where the matrices are preshuffled, and go straight to registers: those of two leave fewer for accumulators."""
+TURNED = (*(one._replace(columns=(one.columns[0], SMALL)) for one in BLOCKS[:2]), *BLOCKS[2:])
+"""Where packed elements that share bytes across K are turned in registers, which two matrices beside their accumulators
+leave no room for: fp6 gated on gfx950 spilled up to 96 of them with as many columns as one takes."""
 FEW = Block(16, (16, 16), (1, 1), ("mem4", *LOW))
 """Where low blocks are too few."""
 FEWEST = FEW._replace(schedules=("v4", *FEW.schedules))
@@ -143,11 +154,13 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
     if product.load_bytes < NARROWEST_FOR_TWO_STEPS and problem.unit % NARROW.rows == 0:
         deepest = max((one.group for one in product.scaling), default=0)
         tall = NARROW_STRAIGHT if product.shuffled else NARROW
-        yield from _plans(problem, tall, max(4 * DEPTH // bits, deepest), named)
+        for line in (DEPTH // 2, DEPTH):  # the instruction for fp6 that fits is as deep as a whole one
+            yield from _plans(problem, tall, max(8 * line // bits, deepest), named)
     if named is None and _copied(problem, 8 * DEPTH // bits, target):
         block = COPIED[product.products - 1]
         yield from _plans(problem, block, 8 * DEPTH // bits, None, NARROW_COLUMNS)
-    for block in STRAIGHT if product.shuffled else BLOCKS:
+    wish = wish_of(product, target)
+    for block in STRAIGHT if product.shuffled else TURNED if wish.turned else BLOCKS:
         if problem.unit % block.rows == 0:
             depth = 8 * DEPTH // bits
             short = block == BLOCKS[0] and product.k <= SHORTEST * depth and product.products == 1
@@ -156,7 +169,7 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
                 # Several groups of scales in a step, as in single products. In us, 4096 tokens, 8 experts of 2, n = k =
                 # 1024, fp8 with 1x64, before and so: 33.8 and 32.2 on gfx950, preshuffled 29.8 (2 registers spilled)
                 # and 30.9; gated 77.3 and 62.5 on gfx942, on gfx950 81.1 (2 spilled) and 89.0.
-                eight = crowded(wish_of(product, target), MEDIUM, named, target)
+                eight = crowded(wish, MEDIUM, named, target)
                 yield from (plan for plan in eight if problem.unit % plan.block[0] == 0)
             block = block._replace(schedules=LOW) if _one_buffer(problem, block, depth, target) else block
             yield from _plans(problem, block, depth, named, NARROW_COLUMNS if narrow else 0)
