@@ -31,11 +31,17 @@ MOE_GEMM = find_operator("moe_gemm")
 PARTS = ("sorting", "many", "few")
 GATED = {"op": "silu(gate) * up"}
 DOWN = {"a_rows": "entry", "c_rows": "token", "op": "acc * d0", "d": "f32", "d_kind": "place"}
+LISTED = {"entry_ids": 1}
+"""An array says which entries there are, as layers of experts have it, so that no zeros are written."""
 ADDED = {"reduction": "atomic"}
+ROUNDED = {"reduction": "rounded", **LISTED}
 MANY: tuple[tuple[str, dict[str, Any], str, dict[str, Any]], ...] = (
     ("plain, 8 experts of 2", {"e": 8, "topk": 2, "n": 1024, "k": 1024}, "gemm", {}),
     ("gate and up, 32 experts of 4", {"e": 32, "topk": 4, "n": 512, "k": 1024, **GATED}, "gated_gemm", {}),
-    ("down, 32 experts of 4", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN}, "gemm", {}),
+    ("down, 32 experts of 4", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN, **LISTED}, "gemm", {}),
+    ("the same beside one that stores f32", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN, **LISTED}, "gemm",
+     {"out": "f32"}),
+    ("the same, entries rounded", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN, **ROUNDED}, "gemm", {}),
     ("the same, added by memory", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN, **ADDED}, "gemm", {}),
     ("the same in f32", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN, **ADDED, "out": "f32"}, "gemm", {}),
 )
@@ -91,7 +97,7 @@ def few(options: argparse.Namespace, target: Target) -> list[dict[str, Any]]:
         hidden, inter = map(int, layer.split("x"))
         common = {"t": tokens, "e": options.experts, "topk": options.topk, "unit": 16, "dtype": options.dtype}
         first = {**common, **GATED, "n": inter, "k": hidden}
-        second = {**common, **DOWN, "n": hidden, "k": inter}
+        second = {**common, **DOWN, **LISTED, "n": hidden, "k": inter}
         live, size = touched(first, target), inter * hidden * find_dtype(options.dtype).bytes
         bound = live * size / hbm_bytes_per_cycle(load(target.name))
         gated, down, sums = (grid for request in (first, second) for _, grid in grids("moe_gemm", request, target))

@@ -26,6 +26,8 @@ class SortedExperts(Struct, frozen=True):
         totals: (2,) i32: places taken, padding included, and tokens.
         tokens, expert_count, topk, unit: of the routing; places of a unit.
         is_local: a mask says which experts are counted.
+        entry_ids: (tokens, topk) i32: the number of each entry, token by token; -1 of those that appear nowhere. None:
+            not known.
     """
 
     ids: Any
@@ -37,6 +39,7 @@ class SortedExperts(Struct, frozen=True):
     topk: int
     unit: int
     is_local: bool = False
+    entry_ids: Any = None
 
 
 def sort_experts(
@@ -65,12 +68,13 @@ def sort_experts(
     if expert_mask is not None:
         mask = call.numbers("expert_mask", expert_mask).require(shape=(experts,), dtype="i32").contiguous()
     tokens, topk = ids.shape
-    keys: dict[str, object] = {"t": tokens, "e": experts, "k": topk, "unit": unit, "local": int(mask is not None)}
+    keys: dict[str, object] = {
+        "t": tokens, "e": experts, "k": topk, "unit": unit, "local": int(mask is not None), "entry_ids": 1,
+    }  # fmt: skip
     found = call.run("moe_sorting", keys, {"topk_ids": ids, "weights": weights, "mask": mask}, varying=("t",))
-    ids, weights, counted, totals = (
-        found[name].array for name in ("sorted_ids", "sorted_weights", "expert_ids", "totals")
-    )
-    return SortedExperts(ids, weights, counted, totals, tokens, experts, topk, unit, mask is not None)
+    names = ("sorted_ids", "sorted_weights", "expert_ids", "totals", "entry_ids")
+    ids, weights, counted, totals, entry_ids = (found[name].array for name in names)
+    return SortedExperts(ids, weights, counted, totals, tokens, experts, topk, unit, mask is not None, entry_ids)
 
 
 @checked
@@ -134,6 +138,11 @@ def expert_matmul(
         keys |= {"op": "acc * d0", "d": ("f32",), "d_kind": ("place",)}
         places["d0"] = routing.weights, counts["place"]
     lists = {name: _first(call.read(f"routing: {name}", one), size) for name, (one, size) in places.items()}
+    # With a mask nobody knows that as many experts take part as b has matrices.
+    if results == "token" and routing.entry_ids is not None and not routing.is_local:
+        keys["entry_ids"] = 1
+        shape = routing.tokens, routing.topk
+        lists["entry_ids"] = call.read("routing: entry_ids", routing.entry_ids).require(shape=shape).contiguous()
     result = call.out("out", out, (counts[results], n), wanted)
     written = None if result is None else result.rows()
     keys |= {} if written is None else {"ldc": pitch_of(written)}

@@ -203,6 +203,31 @@ def embedding(ids: Any, weight: Any, *, stream: object = None) -> Any:
     return found.reshaped(*numbers.shape, table.shape[1]).array
 
 
+def embedding_bag(ids: Any, weight: Any, *, stream: object = None) -> Any:
+    """Sums of rows of a table with these numbers: `torch.nn.functional.embedding_bag` with mode="sum".
+
+    Args:
+        ids: (…, k), i32; what is not a row's number adds nothing.
+        weight: (rows, n), f16, bf16, f32 or i32.
+
+    Returns:
+        (…, n), of the table's type. Rows are added one after the other in f32, of i32 in i32.
+
+    Raises:
+        DeviceError, RequestError: shapes or types do not fit, or rows are not contiguous.
+    """
+    call = Call(stream)
+    table = call.read("weight", weight).require(ndim=2).rows()
+    given = call.numbers("ids", ids).require(dtype="i32")
+    numbers = given.rows().contiguous()
+    (rows, n), (count, k) = table.shape, numbers.shape
+    keys: dict[str, object] = {
+        "rows": rows, "n": n, "m": count, "k": k, "dtype": table.dtype, "stride": pitch_of(table),
+    }  # fmt: skip
+    found = call.run("embedding_bag", keys, {"table": table, "ids": numbers}, varying=("m",))["y"]
+    return found.reshaped(*given.shape[:-1], n).array
+
+
 def _align(arrays: Sequence[Given], *dtypes: str) -> int:
     """What divides all addresses but those of arrays that begin within an element of another one, which are copied."""
     largest = max((find_dtype(one).bytes for one in dtypes), default=1)

@@ -88,6 +88,7 @@ OPERATORS = {
     "nonzero": "ckmlir.ops.indexed.nonzero",
     "gather_rows": "ckmlir.ops.indexed.gather_rows",
     "scatter_rows": "ckmlir.ops.indexed.scatter_rows",
+    "embedding_bag": "ckmlir.ops.indexed.embedding_bag",
     "segment_sum": "ckmlir.ops.indexed.segment_sum",
     "argsort": "ckmlir.ops.indexed.argsort",
     "topk": "ckmlir.ops.indexed.topk",

@@ -74,6 +74,15 @@ def test_transpose(session: nn.Session, put: Put, shape: tuple[int, ...]) -> Non
     assert (exact(found) == exact(x).swapaxes(-1, -2)).all()
 
 
+@homes
+def test_bags_of_rows(session: nn.Session, put: Put) -> None:
+    x, ids = normal(7, 12), np.array([[[0, 6], [2, 2]], [[-1, 3], [7, -5]]])
+    rows = np.concatenate([exact(x), np.zeros((1, 12))])
+    expected = rows[np.where((ids < 0) | (ids > 6), 7, ids)].sum(-2)
+    assert_close(nn.embedding_bag(put(ids.astype(np.int32)), put(x)), expected)
+    assert nn.embedding_bag(put(ids[:0].astype(np.int32)), put(x)).shape == (0, 2, 12)
+
+
 def test_rows_apart(session: nn.Session) -> None:
     x = normal(4, 24, dtype="f32")
     view = nn.asarray(x)[::2, :17]

@@ -151,6 +151,7 @@ SHAPES: dict[str, list[Request]] = {
     "nonzero": [{"m": 9, "n": 300}, {"m": 3, "n": 1, "dtype": "f16"}],
     "gather_rows": [{"rows": 9, "m": 20, "n": 300}, {"rows": 9, "m": 5, "n": 37}],
     "scatter_rows": [{"rows": 9, "m": 20, "n": 300}, {"rows": 30, "m": 17, "n": 37, "op": "store"}],
+    "embedding_bag": [{"rows": 9, "m": 20, "n": 300}, {"rows": 9, "m": 5, "k": 3, "n": 37, "dtype": "bf16"}],
     "segment_sum": [{"m": 70, "n": 130, "segments": 5}],
     "argsort": [{"m": 3, "n": 300}],
     "topk": [{"m": 3, "n": 70, "k": 5}],

@@ -118,6 +118,7 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
     "cumsum": {"m": (0, 1, 5), "n": (0, 7, 64, 300), "along": ("rows", "columns"), "stride": (None, 304)},
     "gather_rows": {"rows": (0, 9), "m": (0, 1, 37), "n": (0, 8, 37, 600), "stride": (None, 608)},
     "scatter_rows": {"rows": (0, 9), "m": (0, 1, 37), "n": (0, 8, 37, 600), "stride": (None, 608)},
+    "embedding_bag": {"rows": (0, 9), "m": (0, 1, 37), "k": (0, 1, 5), "n": (0, 8, 37, 600), "stride": (None, 608)},
     "segment_sum": {"m": (0, 1, 37), "n": (0, 8, 37, 600), "segments": (1, 5), "stride": (None, 608)},
     "argsort": {"m": (0, 1, 3), "n": (0, 1, 70, 300, 500), "stride": (None, 512)},
     "topk": {"m": (0, 1, 3), "n": (9, 70, 300, 500), "k": (0, 1, 9), "stride": (None, 512)},

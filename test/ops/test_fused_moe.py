@@ -144,36 +144,48 @@ def test_nothing_is_read_back() -> None:
     plan = make_plan(LAYER, LAYER.problem(t=64), GFX942)
     assert all(isinstance(step, (FillStep, KernelStep)) for step in plan.steps)
     names = [step.operator.name for step in plan.kernels]
-    assert names == ["topk_softmax", "moe_sorting", "moe_layer", "moe_gemm", "sum_parts"]
+    assert names == ["topk_softmax", "moe_sorting", "moe_layer", "moe_gemm", "embedding_bag"]
     assert [step.is_own for step in plan.kernels] == [False, False, True, False, False]
 
 
 @pytest.mark.parametrize("keys", [{"dtype": "f16"}, {"dtype": "i8"}], ids=str)
 def test_zeros_where_entries_may_be_left_out(keys: dict[str, Any]) -> None:
-    """Of a given routing, and of local experts; what finds the routing itself gives each slot an expert, whatever the
-    logits are, so that sums read what products have written, and nothing else.
+    """Only quantised rows need them, of a given routing and of local experts; what finds the routing itself gives each
+    slot an expert, whatever the logits are. Sums read what products have written, and nothing else.
     """
+    quantised = keys["dtype"] == "i8"
     filled = {
         (name, local): any(isinstance(step, FillStep) for step in make_plan(
             find_operator(name), find_operator(name).problem(**keys, local=local), GFX942).steps)
         for name in ("fused_moe", "moe_layer") for local in (None, 2)
     }  # fmt: skip
-    assert filled == {("fused_moe", None): True, ("fused_moe", 2): True, ("moe_layer", None): False,
-                      ("moe_layer", 2): True}  # fmt: skip
+    assert filled == {("fused_moe", None): quantised, ("fused_moe", 2): quantised, ("moe_layer", None): False,
+                      ("moe_layer", 2): quantised}  # fmt: skip
     given = {"t": 5, "e": 6, "topk": 3, "hidden": 67, "inter": 40, **keys}
     logits = np.full((5, 6), np.nan, np.float32)
     logits[1:3] = [[-np.inf] * 6, [np.inf, np.nan, 1, np.inf, -np.inf, np.nan]]
     run("moe_layer", "gfx942", {"logits": logits}, **given, logits="f32")
 
 
+@pytest.mark.parametrize("keys", [{"reduction": "rounded"}, {"dtype": "i8"}, {"between": "lds"}], ids=str)
+def test_a_mask_that_names_more_experts_than_have_matrices(keys: dict[str, Any]) -> None:
+    """Those behind the last count as none: their entries are neither written nor read."""
+    ids = np.arange(21, dtype=np.int32).reshape(7, 3) % 6
+    mask = np.array([0, 1, 1, 0, 1, 1], np.int32)
+    given = {"t": 7, "e": 6, "topk": 3, "hidden": 64, "inter": 48, "unit": 16, "local": 2, **keys}
+    y = run("fused_moe", "gfx950", {"topk_ids": ids, "mask": mask}, **given)["y"]
+    fewer = run("fused_moe", "gfx950", {"topk_ids": ids, "mask": mask * (np.arange(6) < 3)}, **given)["y"]
+    assert keys == {"between": "lds"} or (y == fewer).all()  # there memory adds in no fixed order
+
+
 def test_one_kernel_for_both_products() -> None:
     """What is between them is in no workspace; sums are, where y is not of their type."""
     plan = make_plan(FUSED, FUSED.problem(t=64, between="lds"), GFX942)
     assert [step.operator.name for step in plan.kernels] == ["moe_sorting", "fused_moe", "sum_parts"]
-    assert {space.name for space in plan.workspaces} == {*LISTS, "sums"}
+    assert {space.name for space in plan.workspaces} == {*LISTS, "sums"} - {"entry_ids"}
     plan = make_plan(FUSED, FUSED.problem(t=64, between="lds", out="f32"), GFX942)
     assert [step.operator.name for step in plan.kernels] == ["moe_sorting", "fused_moe"]
-    assert {space.name for space in plan.workspaces} == set(LISTS)
+    assert {space.name for space in plan.workspaces} == set(LISTS) - {"entry_ids"}
 
 
 @pytest.mark.parametrize("between", ["memory", "lds"])

@@ -45,6 +45,8 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"t": 70, "n": 136, "k": 136, "unit": 64, "schedule": "async_single", "block": "64x128x64", "wave": "1x2"},
     {"t": 19, "n": 72, "k": 132, "unit": 16, "schedule": "async", "dtype": "i8", "a_rows": "entry", "lda": 140},
     {"t": 5, "n": 72, "k": 264, "unit": 16, "schedule": "mem4", "block": "16x32x64", "wave": "1x1", **SECOND},
+    {"t": 17, "n": 70, "k": 40, "e": 5, "topk": 3, **SECOND, "entry_ids": 1},
+    {"t": 9, "n": 67, "k": 64, "unit": 16, **SECOND, "dtype": "bf16", "entry_ids": 1, "reduction": "rounded"},
 )  # fmt: skip
 
 
@@ -68,7 +70,7 @@ def routed(ids: Array, **keys: Any) -> dict[str, Array]:
 
 
 FEW = {("gfx90a", 3), ("gfx90a", 9), ("gfx942", 1), ("gfx942", 7), ("gfx950", 2), ("gfx950", 10), ("gfx950", 11),
-       ("gfx942", 15), ("gfx950", 13), ("gfx950", 14), ("gfx950", 16)}
+       ("gfx942", 15), ("gfx950", 13), ("gfx950", 14), ("gfx950", 16), ("gfx942", 17), ("gfx950", 18)}
 
 
 @pytest.mark.one_in(2)
@@ -241,6 +243,10 @@ def test_buffers_follow_turns() -> None:
         ({"topk": 128}, "topk=128: a word has a byte for a slot; expected at most 127"),
         ({"unit": 32, "block": "64x64x64"}, "block: 64 rows do not divide unit=32; expected a divisor"),
         ({"reduction": "atomic"}, "reduction=atomic: rows of c by entry are not summed; expected nothing"),
+        ({"entry_ids": 1}, "entry_ids=1: rows of c by entry are not summed; expected nothing"),
+        ({"c_rows": "token", "reduction": "atomic", "entry_ids": 1}, "entry_ids=1: reduction=atomic reads no entries"),
+        ({"c_rows": "token", "reduction": "rounded"}, "reduction=rounded: only rows that the list names are read"),
+        ({"c_rows": "token", "reduction": "rounded", "out": "f32", "entry_ids": 1}, "out=f32 is what sums are added"),
         ({"op": "acc * gate"}, "it names acc and gate or up; expected one sum, acc, or two, gate and up"),
         ({"c_rows": "token", "out": "fp8", "op": "acc"}, "out=fp8: entries of a token are summed; expected f16|bf16"),
         ({"op": "acc", "d": "f32"}, "d: 1 D tensors are described, op=acc names 0"),

@@ -27,7 +27,8 @@ LIST = [
 FEW = {(80, 17, 4), (1, 25, 5), (11, 256, 5), (64, 455, 8), (600, 385, 8)}
 OPTIONS: list[dict[str, Any]] = [
     {}, {"unit": 1, "phases": "many"}, {"unit": 16, "local": 1}, {"unit": 128, "phases": "many", "local": 1},
-    {"unit": 7, "width": 33}, {"phases": "one", "width": 1, "dtype": "f32"},
+    {"unit": 7, "width": 33, "entry_ids": 1}, {"phases": "one", "width": 1, "dtype": "f32"},
+    {"phases": "many", "local": 1, "entry_ids": 1, "most": 3},
 ]  # fmt: skip
 
 
@@ -67,15 +68,20 @@ def run(keys: dict[str, Any], arrays: dict[str, Array], chip: str, checks: str =
 def test_the_reference(t: int, k: int, e: int, unit: int, local: bool, seed: int) -> None:
     """With ids that are no experts, and tokens that name one several times."""
     random = np.random.default_rng(seed)
-    problem = SORTING.problem(t=t, k=k, e=e, unit=unit, local=local)
+    most = seed % 3 if local and seed % 2 else None
+    problem = SORTING.problem(t=t, k=k, e=e, unit=unit, local=local, most=most, entry_ids=1)
     mask = random.integers(0, 2, e) if local else np.ones(e, int)
-    arrays = {"topk_ids": random.integers(-2, e + 2, (t, k)), "weights": random.random((t, k)), "mask": mask}
+    given_mask = mask.copy()
+    mask[np.flatnonzero(mask)[most:] if most is not None else []] = 0
+    arrays = {"topk_ids": random.integers(-2, e + 2, (t, k)), "weights": random.random((t, k)), "mask": given_mask}
     found = SORTING.reference(problem, arrays)
     words, scales, units, totals = brute(arrays["topk_ids"], arrays["weights"], e, unit, mask)
     assert found["totals"].tolist() == totals
     assert found["sorted_ids"][: totals[0]].tolist() == words
     assert found["sorted_weights"][: totals[0]].tolist() == scales
     assert found["expert_ids"][: len(units)].tolist() == units
+    appear = {(word & 0xFFFFFF, word >> 24) for word in words} - {(t, k)}
+    assert found["entry_ids"].tolist() == [[s + k * n if (n, s) in appear else -1 for s in range(k)] for n in range(t)]
     assert len(found["sorted_ids"]) >= totals[0] and len(found["expert_ids"]) >= len(units)
 
 

@@ -55,6 +55,10 @@ def test_sums_and_rows_of_the_references(m: int, n: int, rows: int, seed: int) -
     looked_up = find_operator("gather_rows").problem(rows=rows, m=m, n=n, dtype="i32")
     found = find_operator("gather_rows").reference(looked_up, {"table": table, "ids": ids})["y"]
     assert found.tolist() == [table[i].tolist() if 0 <= i < rows else [0] * n for i in ids]
+    bags = random.integers(-1, rows + 1, (m, 3))
+    summed = find_operator("embedding_bag").problem(rows=rows, m=m, k=3, n=n, dtype="i32")
+    found = find_operator("embedding_bag").reference(summed, {"table": table, "ids": bags})["y"]
+    assert found.tolist() == [[sum(int(table[i, j]) for i in bag if 0 <= i < rows) for j in columns] for bag in bags]
     offsets = np.sort(random.integers(0, m + 1, rows + 1))
     summed = find_operator("segment_sum").problem(m=m, n=n, segments=rows, dtype="i32")
     found = find_operator("segment_sum").reference(summed, {"x": x, "offsets": offsets})["y"]
@@ -77,6 +81,11 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("scatter_rows", {"rows": 3, "m": 0, "n": 1, "dtype": "bf16"}),
     ("scatter_rows", {"rows": 3, "m": 0, "n": 4, "op": "store"}),
     ("scatter_rows", {"rows": 0, "m": 4, "n": 4}),
+    ("embedding_bag", {"rows": 20, "m": 37, "n": 300}),
+    ("embedding_bag", {"rows": 9, "m": 16, "k": 7, "n": 64, "dtype": "f32", "out": "bf16", "stride": 68}),
+    ("embedding_bag", {"rows": 9, "m": 5, "k": 1, "n": 37, "dtype": "i32", "ystride": 41}),
+    ("embedding_bag", {"rows": 0, "m": 3, "k": 2, "n": 5, "dtype": "bf16"}),
+    ("embedding_bag", {"rows": 3, "m": 3, "k": 0, "n": 5, "dtype": "bf16", "out": "f32"}),
     ("segment_sum", {"m": 100, "n": 130, "segments": 7}),
     ("segment_sum", {"m": 1, "n": 129, "segments": 3, "dtype": "bf16"}),
     ("segment_sum", {"m": 50, "n": 40, "segments": 1, "dtype": "i32", "stride": 44, "ystride": 41}),
@@ -160,6 +169,8 @@ def test_the_longest_rows(name: str) -> None:
         ("scatter_rows", {"dtype": "f16", "op": "store", "sums": "own"}, "sums=own: op=store of f16 leaves no choice"),
         ("gather_rows", {"n": 8, "stride": 7}, "stride=7: a row has 8 elements"),
         ("segment_sum", {"dtype": "i8"}, "dtype=i8"),
+        ("embedding_bag", {"dtype": "f16", "out": "bf16"}, "out=bf16: sums of f16 are f16 or f32; expected one"),
+        ("embedding_bag", {"n": 8, "stride": 7}, "stride=7: a row has 8 elements"),
     ],
 )
 def test_requests_that_are_refused(name: str, keys: dict[str, Any], words: str) -> None:

@@ -30,6 +30,11 @@ LEAST_UNIT = min(COLUMNS)
 """Rows of the lowest blocks."""
 SUMMED = ("f16", "bf16", "f32", "i32")
 """What results of a token's entries may be summed in."""
+ROUNDED = ("f16", "bf16")
+"""What they may be rounded to before."""
+BY_WORKSPACE = ("workspace", "rounded")
+"""Of how entries of a token are summed, those that are deterministic."""
+REDUCTIONS = (*BY_WORKSPACE, "atomic")
 ENTRIES = "entries"
 """Kernels' name for the workspace of results by entry that are summed by token."""
 ACCUMULATORS = ("acc", "gate", "up")
@@ -45,7 +50,7 @@ class ExpertsProblem(Struct, frozen=True):
         a_rows, c_rows: of `A_ROWS` and `C_ROWS`.
         kinds: of the D tensors, of `KINDS`.
         reduction: how entries of a token are summed, None where they are not.
-        complete: whether the routing's list is known to name every entry.
+        entry_ids: whether an array says which entries the list names.
         product: that of one unit. Its batch strides lead from one expert's arrays to the next's.
     """
 
@@ -58,7 +63,7 @@ class ExpertsProblem(Struct, frozen=True):
     kinds: tuple[str, ...]
     reduction: str | None
     product: Problem
-    complete: bool = False
+    entry_ids: bool = False
 
     @property
     def entries(self) -> int:
@@ -97,17 +102,24 @@ class ExpertsProblem(Struct, frozen=True):
             for array in self.product.arrays()
         ]
         places = self.count("place")
-        lists = (("sorted_ids", places), ("expert_ids", self.units), ("totals", 2))
-        return (*found, *(array_spec(name, (length,), "i32", "in") for name, length in lists))
+        lists: dict[str, tuple[int, ...]] = {"sorted_ids": (places,), "expert_ids": (self.units,), "totals": (2,)}
+        lists |= {"entry_ids": (self.t, self.topk)} if self.entry_ids else {}
+        return (*found, *(array_spec(name, shape, "i32", "in") for name, shape in lists.items()))
+
+    @property
+    def by_workspace(self) -> bool:
+        """Whether results of a token's entries are stored, and then summed."""
+        return self.reduction in BY_WORKSPACE
 
     @property
     def by_entry(self) -> ExpertsProblem:
         """The problem whose results a workspace holds before they are summed by token: in rows of whole vectors."""
         dtype = accumulator_type(self.product.dtype) if not self.product.op else "f32"
+        dtype = self.product.out if self.reduction == "rounded" else dtype
         vector = 16 // find_dtype(dtype).bytes
         pitch = max(-(-self.product.n // vector), 1) * vector
         product = replace(self.product, out=dtype, ldc=pitch)
-        return replace(self, c_rows="entry", reduction=None, product=product)
+        return replace(self, c_rows="entry", reduction=None, product=product, entry_ids=False)
 
 
 def read_experts(values: Mapping[str, Any]) -> ExpertsProblem:
@@ -141,13 +153,25 @@ def read_experts(values: Mapping[str, Any]) -> ExpertsProblem:
         reduction = reduction or "workspace"
         if product.out not in SUMMED:
             raise RequestError(f"out={product.out}: entries of a token are summed; expected {'|'.join(SUMMED)}")
-    elif reduction is not None:
-        raise RequestError(f"reduction={reduction}: rows of c by {values['c_rows']} are not summed; expected nothing")
+        _check_summed(product.out, reduction, values["entry_ids"])
+    elif reduction is not None or values["entry_ids"]:
+        named = "entry_ids=1" if reduction is None else f"reduction={reduction}"
+        raise RequestError(f"{named}: rows of c by {values['c_rows']} are not summed; expected nothing")
     problem = ExpertsProblem(
         t, e, topk, unit, values["a_rows"], values["c_rows"], kinds, reduction,
-        _with_experts(product, kinds, e, values),
+        _with_experts(product, kinds, e, values), values["entry_ids"],
     )  # fmt: skip
     return _checked(problem)
+
+
+def _check_summed(out: str, reduction: str, entry_ids: bool) -> None:
+    """Raises RequestError for a way to sum entries that does not go with the type, or with the arrays."""
+    if entry_ids and reduction not in BY_WORKSPACE:
+        raise RequestError(f"entry_ids=1: reduction={reduction} reads no entries; expected nothing")
+    if reduction == "rounded" and out not in ROUNDED:
+        raise RequestError(f"reduction=rounded: out={out} is what sums are added in; expected workspace")
+    if reduction == "rounded" and not entry_ids:
+        raise RequestError("reduction=rounded: only rows that the list names are read; expected entry_ids=1")
 
 
 def _used(op: str | None) -> frozenset[str]:
@@ -194,7 +218,7 @@ def _checked(problem: ExpertsProblem) -> ExpertsProblem:
     if product.batch_of(product.operands[1]).strides[0] > MAXIMUM_SIZE:
         raise RequestError(f"b_stride: an expert's matrix is longer than {MAXIMUM_SIZE} elements; expected less")
     single = {array.name: array for array in replace(product, batches=()).arrays()}
-    made = problem.by_entry.arrays() if problem.reduction == "workspace" else problem.arrays()
+    made = problem.by_entry.arrays() if problem.by_workspace else problem.arrays()
     for array in (*problem.arrays(), *made):
         own = single[array.name] if array.name not in problem.rows and array.name in single else array
         if own.nbytes > MAXIMUM_ARRAY_BYTES:

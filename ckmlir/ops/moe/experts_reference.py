@@ -23,7 +23,8 @@ from ckmlir.targets import Target
 
 def sorting(problem: ExpertsProblem) -> Sorting:
     """The request of `moe_sorting` that lists a problem's entries."""
-    return Sorting(problem.t, problem.e, problem.topk, problem.unit, False, 0, "f16", "one")
+    t, e, k = problem.t, problem.e, problem.topk
+    return Sorting(t, e, k, problem.unit, False, 0, "f16", "one", problem.entry_ids, e)
 
 
 class Share(Struct, frozen=True):
@@ -62,7 +63,7 @@ def tolerance(
     promised where they are not sums. `a_error` is how far the elements of A may be off, infinitely where nothing is
     known; then there is one matrix B.
     """
-    made = problem.by_entry if problem.reduction == "workspace" else problem
+    made = problem.by_entry if problem.by_workspace else problem
     summed = problem.reduction is not None
     shape = _shape(problem)
     error, size = np.zeros(shape), np.zeros(shape)
@@ -89,16 +90,18 @@ def _of_sums(
 ) -> Tolerance:
     """Entries of a token are off by `error` together, and their magnitudes add up to `size`. Adding them takes a
     rounding each, of numbers no larger than that: in f32 through a workspace, rounded once more; in C's own type where
-    memory adds, where nothing is promised if they may add up to more than the type holds.
+    memory adds. Nothing is promised where they may add up to more than the type holds that entries are stored or added
+    in.
     """
     out = find_dtype(problem.product.out)
     if out.is_integer:
         return Tolerance(0.0, 0.0, "integer arithmetic is exact")
     what = f"sums of {problem.topk} entries"
-    adding = find_dtype("f32") if problem.reduction == "workspace" else out
+    adding = find_dtype("f32") if problem.by_workspace else out
+    held = find_dtype("f32") if problem.reduction == "workspace" else out
     total = error + problem.topk * adding.unit_roundoff * (size + error)
-    largest = 2.0 ** (1 - adding.least_exponent) * (2.0 - 2.0**-adding.mantissa)
-    beyond = (size + error >= largest * (1 - 2 * problem.topk * adding.unit_roundoff)) & ~np.isnan(reference)
+    largest = 2.0 ** (1 - held.least_exponent) * (2.0 - 2.0**-held.mantissa)
+    beyond = (size + error >= largest * (1 - 2 * problem.topk * held.unit_roundoff)) & ~np.isnan(reference)
     unsure = np.where(free | beyond, np.inf, total)
     return output_tolerance(unsure, problem.product.out, f"{what}, each added in {adding.name}", target)
 

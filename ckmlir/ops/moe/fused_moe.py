@@ -41,12 +41,11 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.axes import ProductOperator
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.keys import SHUFFLED
-from ckmlir.ops.contraction.problem import REDUCTIONS
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.apart import Apart
 from ckmlir.ops.moe.between import FLOATS
 from ckmlir.ops.moe.chained import Chained
-from ckmlir.ops.moe.experts_problem import ACCUMULATORS
+from ckmlir.ops.moe.experts_problem import ACCUMULATORS, REDUCTIONS
 from ckmlir.ops.moe.layer_problem import FIRST, LISTS, NARROW, UNITS, LayerProblem, read_layer
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
@@ -79,8 +78,9 @@ LAYER_KEYS: tuple[Key, ...] = (
     Choice(
         "reduction",
         None,
-        "how entries of a token are summed: through a workspace in a fixed order (the default), or by atomics",
-        tuple(REDUCTIONS),
+        "how entries of a token are summed: through a workspace of f32 in a fixed order (the default), the same with "
+        "entries rounded to the type of y, or by atomics",
+        REDUCTIONS,
     ),
     Choice(
         "between",

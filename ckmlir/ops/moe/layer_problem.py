@@ -13,7 +13,7 @@ from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
 from ckmlir.ops.moe.between import FLOATS, INTER, AsComputed, Between, Quantised
-from ckmlir.ops.moe.experts_problem import ExpertsProblem
+from ckmlir.ops.moe.experts_problem import BY_WORKSPACE, ExpertsProblem
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_smoothquant import OPERATOR as MOE_SMOOTHQUANT
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
@@ -22,7 +22,7 @@ from ckmlir.ops.request import RequestError
 from ckmlir.ops.scalars import ceil_div
 
 UNITS = (16, 32, 64, 128)
-LISTS = ("sorted_ids", "sorted_weights", "expert_ids", "totals")
+LISTS = ("sorted_ids", "sorted_weights", "expert_ids", "totals", "entry_ids")
 """Workspaces that `moe_sorting` fills."""
 FIRST = {"a": "x", "b": "gate", "c": INTER, "d0": "x_scale", "d1": "gate_scale", "d2": "up_scale"}
 """What the first products' arrays are called here, where that is something else."""
@@ -137,21 +137,23 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
         _check_chained(values)
         chained = values["inter"] > 0  # with inter=0 zeros are still weighted, and 0 times NaN is NaN
     common = {"t": t, "e": experts, "topk": topk, "unit": unit, "dtype": values["dtype"], **preshuffled}
-    sorting = MOE_SORTING.problem(t=t, e=e, k=topk, unit=unit, local=local is not None)
+    listed = not chained and values["reduction"] != "atomic"
+    sorting = MOE_SORTING.problem(
+        t=t, e=e, k=topk, unit=unit, local=local is not None, most=local, entry_ids=listed,
+    )  # fmt: skip
     first = MOE_GEMM.problem(
         **common, n=values["inter"], k=values["hidden"], a_rows="token", c_rows="entry",
         **(_scaled(values["op"]) if narrow else {"op": values["op"], "out": values["dtype"]}),
     )  # fmt: skip
     second = MOE_GEMM.problem(
-        **common, n=values["hidden"], k=values["inter"], a_rows="entry", c_rows="token",
+        **common, n=values["hidden"], k=values["inter"], a_rows="entry", c_rows="token", entry_ids=listed,
         **({"out": "f32", "reduction": "atomic"} if chained else {name: values[name] for name in ("out", "reduction")}),
         **(WEIGHTED_AND_SCALED if narrow else WEIGHTED),
     )  # fmt: skip
-    # A front gives each slot an expert, and without a mask all of them are here.
-    complete = front is not None and local is None
-    second = replace(second, complete=complete)
     between: Between = AsComputed(values["dtype"])
     if narrow:
+        # A front gives each slot an expert, and without a mask all of them are here.
+        complete = front is not None and local is None
         between = Quantised(MOE_SMOOTHQUANT.problem(
             m=t * topk, n=values["inter"], experts=e, k=1, dtype="f32", out=values["dtype"],
         ), complete)  # fmt: skip
@@ -166,8 +168,8 @@ def _check_chained(values: Mapping[str, Any]) -> None:
         raise RequestError(f"dtype={values['dtype']}: {why}; expected {'|'.join(FLOATS)}, or between=memory")
     if values["shuffled"]:
         raise RequestError(f"shuffled={values['shuffled']}: between=lds takes plain matrices; expected nothing")
-    if values["reduction"] == "workspace":
-        raise RequestError("reduction=workspace: with between=lds memory adds the sums; expected atomic")
+    if values["reduction"] in BY_WORKSPACE:
+        raise RequestError(f"reduction={values['reduction']}: with between=lds memory adds the sums; expected atomic")
 
 
 def _scaled(op: str) -> dict[str, object]:

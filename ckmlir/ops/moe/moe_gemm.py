@@ -18,8 +18,10 @@ along K, as in `gemm_quant`: f32 for 8 bits, where B may be of i4 or u4 (`b_dtyp
 or scale_gate and scale_up, are (e, columns, groups), or of 128 columns each. `acc` is the product of the scaled
 matrices, in f32.
 
-Sums over entries go through a workspace in a fixed order (`reduction=workspace`), or memory adds them (`atomic`). The
-grid is a bound from t, e and unit; workgroups behind the places taken end at once, so the host reads nothing back.
+Sums over entries go through a workspace in a fixed order (`reduction=workspace`, with entries rounded to the type of C
+`rounded`), or memory adds them (`atomic`). With `entry_ids` an array (t, topk) of that name, as `moe_sorting` makes it,
+says which entries the list names, and only these are written and read; without, the workspace is set to zero before.
+The grid is a bound from t, e and unit; workgroups behind the places taken end at once, so the host reads nothing back.
 
 Kernel arguments: a, b or gate and up, scales, D tensors, c; sorted_ids, expert_ids, totals; n, k; lda, ldb, ldc and
 those of D tensors and scales; b_stride, with scales scale_stride; places, blocks of a unit, t, topk, e (i32); with an
@@ -54,20 +56,30 @@ from ckmlir.ops.contraction.keys import (
     expression_keys,
 )
 from ckmlir.ops.contraction.operator import real_type
-from ckmlir.ops.contraction.problem import REDUCTIONS
 from ckmlir.ops.contraction.side import MOST, NAMES
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_over
 from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, find_dtype
+from ckmlir.ops.indexed.embedding_bag import OPERATOR as EMBEDDING_BAG
+from ckmlir.ops.indexed.embedding_bag import Problem as Bag
 from ckmlir.ops.list_keys import Words
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.experts_plans import plans
-from ckmlir.ops.moe.experts_problem import A_ROWS, ACCUMULATORS, C_ROWS, ENTRIES, KINDS, ExpertsProblem, read_experts
+from ckmlir.ops.moe.experts_problem import (
+    A_ROWS,
+    ACCUMULATORS,
+    C_ROWS,
+    ENTRIES,
+    KINDS,
+    REDUCTIONS,
+    ExpertsProblem,
+    read_experts,
+)
 from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, operator_of, smaller
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
-from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, Pitch, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
@@ -121,10 +133,11 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         Choice(
             "reduction",
             None,
-            "how entries of a token are summed: through a workspace by a second kernel, in a fixed order (the "
-            "default); or by atomics in C, in no fixed order",
-            tuple(REDUCTIONS),
+            "how entries of a token are summed: through a workspace of f32 by a second kernel, in a fixed order (the "
+            "default); the same with entries rounded to the type of C; or by atomics in C, in no fixed order",
+            REDUCTIONS,
         ),
+        Flag("entry_ids", False, "an array says which entries the list names; only these are read, no zeros written"),
         ExpressionKey("op", None, "what is stored, from acc, or from gate and up", (*ACCUMULATORS, *NAMES, *SCALARS)),
         Words("d_kind", None, "of each D tensor: a row or number of each expert, a number for each row of a or place",
               KINDS, MOST),
@@ -223,7 +236,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         sizes = (product.n, product.k, *product.distances(), *strides, problem.count("place"), blocks)
         numbers = (product.alpha, product.beta) if spec.op else ()
         names = [array.name for array in own.arrays()]
-        if problem.reduction == "workspace":
+        if problem.by_workspace:
             names[names.index("c")] = ENTRIES
         arguments = (
             *names, *map(i32, (*sizes, problem.t, problem.topk, problem.e)), *map(real_type(product), numbers)
@@ -231,22 +244,26 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 
     def steps(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
-        """Where entries are summed zeros before, in C or for each entry that may be left out, and behind what adds the
-        latter."""
+        """Where entries are summed zeros before, in C or for each entry that may be left out where no array says which
+        are, and behind what adds the latter."""
         if problem.reduction is None or self.writes_nothing(problem):
             return (OWN_KERNEL,)
         if problem.reduction == "atomic":
             return (cleared(next(array for array in problem.arrays() if array.name == "c")), OWN_KERNEL)
         made, product = _made(problem).product, problem.product
+        if problem.entry_ids:
+            bag = Bag(
+                problem.entries, problem.t, problem.topk, product.n, made.out, product.out, made.ldc, product.ldc,
+            )  # fmt: skip
+            return (OWN_KERNEL, Run(EMBEDDING_BAG, bag, {"table": ENTRIES, "ids": "entry_ids", "y": "c"}))
         sum_ = sum_over(
             problem.topk, (problem.t, product.n), made.out, (made.ldc, problem.topk * made.ldc, 1), product.out,
             (product.ldc, 1),
         )  # fmt: skip
-        zeros = () if problem.complete else (Fill(ENTRIES, 0),)
-        return (*zeros, OWN_KERNEL, Run(SUM_PARTS, sum_, {"acc_parts": ENTRIES, "c": "c"}))
+        return (Fill(ENTRIES, 0), OWN_KERNEL, Run(SUM_PARTS, sum_, {"acc_parts": ENTRIES, "c": "c"}))
 
     def workspaces(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
-        if problem.reduction != "workspace" or self.writes_nothing(problem):
+        if not problem.by_workspace or self.writes_nothing(problem):
             return ()
         entries = next(array for array in _made(problem).arrays() if array.name == "c")
         return (Workspace(ENTRIES, entries.shape[0] * entries.strides[0] * find_dtype(entries.dtype).bytes),)
@@ -262,7 +279,8 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
             if array.role == "in"
         }
         found = MOE_SORTING.reference(sorting, routing)
-        return {name: found[name] for name in ("sorted_ids", "expert_ids", "totals")}
+        names = ("sorted_ids", "expert_ids", "totals", *(["entry_ids"] if problem.entry_ids else []))
+        return {name: found[name] for name in names}
 
     def _values(self, problem: ExpertsProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
         product = problem.product
@@ -290,7 +308,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
 
 def _made(problem: ExpertsProblem) -> ExpertsProblem:
     """What the kernel makes: C, or results by entry for a workspace."""
-    return problem.by_entry if problem.reduction == "workspace" else problem
+    return problem.by_entry if problem.by_workspace else problem
 
 
 def _sink(problem: ExpertsProblem) -> str:

@@ -12,8 +12,9 @@ a block.
 
 What lies behind the places taken keeps what it held. An id that is not an expert (negative, or e and beyond) gives an
 entry that appears nowhere; a token that names an expert twice has both entries. With `local`, only experts whose `mask`
-is not 0 take part, and expert_ids counts those alone: the share of one device of several. With `width`, an array of t
-rows is filled with zeros in the same launch, for products that are added to it.
+is not 0 take part, the first `most` of them, and expert_ids counts those alone: the share of one device of several.
+With `width`, an array of t rows is filled with zeros in the same launch, for products that are added to it. With
+`entry_ids`, an array of that name says which entries appear: entry_ids[token, slot] = token k + slot, or -1.
 
 Few entries are sorted by one workgroup (`phases=one`). Of many, each workgroup places PART entries (`phases=many`):
 `histogram` counts the entries of each part for each expert, `cumsum` says how many entries of each expert lie in the
@@ -21,8 +22,9 @@ parts before, and how many there are of each. Where an entry comes among those o
 comparing them, so the result is the same each time.
 
 Arrays: topk_ids (t, k) i32, weights (t, k) f32, mask (e) i32 if local; sorted_ids, sorted_weights, expert_ids, totals
-(2), buffer (t, width) if there is one. Kernel arguments: these, with before (parts, e) and counts (e) in front of the
-outputs where there are phases; then t, k, workgroups that sort, elements of the buffer (i32).
+(2), entry_ids (t, k) and buffer (t, width) if there are such. Kernel arguments: these, with before (parts, e) and
+counts (e) in front of the outputs where there are phases; then t, k, most if local, workgroups that sort, elements of
+the buffer (i32).
 
 Semantics: CK Tile, example 13_moe_sorting.
 """
@@ -74,6 +76,8 @@ class Problem(Struct, frozen=True):
     width: int
     dtype: str
     phases: str
+    entry_ids: bool
+    most: int
 
     @property
     def entries(self) -> int:
@@ -103,6 +107,7 @@ class MoeSortingSpec(Spec):
     Attributes:
         phases: whether entries have been counted before.
         buffer: dtype of the array to be filled, "" for none.
+        entry_ids: whether it says which entries appear.
     """
 
     experts: int
@@ -110,10 +115,12 @@ class MoeSortingSpec(Spec):
     local: bool
     buffer: str
     phases: Algorithm[str]
+    entry_ids: bool = False
 
     @property
     def name(self) -> str:
         options = [self.phases, *(["local"] if self.local else []), *(["zeros", self.buffer] if self.buffer else [])]
+        options += ["entries"] if self.entry_ids else []
         return "_".join(["moe_sorting", f"e{self.experts}", f"unit{self.unit}", *options])
 
 
@@ -132,9 +139,15 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
         Integer("width", 0, "elements of a row of an array of t rows that is filled with zeros; 0: there is none"),
         Choice("dtype", "f16", "of that array", BUFFERS),
         Choice("phases", None, "by one workgroup, or by many in three launches", PHASES),
+        Flag("entry_ids", False, "also which entries appear"),
+        Integer("most", None, "with local: experts that take part at most, the first of them; by default all"),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
+        if values["most"] is not None and not values["local"]:
+            raise RequestError(f"most={values['most']}: without local=1 all experts take part; expected nothing")
+        most = values["e"] if values["most"] is None else min(values["most"], values["e"])
+        values = {**values, "most": most}
         names = Problem.__struct_fields__
         phases = values["phases"] or ("one" if values["t"] * values["k"] <= FEW else "many")
         problem = Problem(**{name: values[name] for name in names if name != "phases"}, phases=phases)
@@ -156,7 +169,7 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
 
     def spec(self, problem: Problem, target: Target) -> MoeSortingSpec:
         buffer = problem.dtype if problem.width else ""
-        return MoeSortingSpec(problem.e, problem.unit, problem.local, buffer, problem.phases)
+        return MoeSortingSpec(problem.e, problem.unit, problem.local, buffer, problem.phases, problem.entry_ids)
 
     def validate(self, spec: MoeSortingSpec, target: Target) -> list[Reason]:
         return list(_invalid(spec))
@@ -164,7 +177,7 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
     def kernels(self, target: Target) -> list[MoeSortingSpec]:
         requests: list[dict[str, object]] = [
             {}, {"e": 256, "k": 8, "width": 4096}, {"e": 256, "k": 8, "t": 4096, "width": 7168, "dtype": "bf16"},
-            {"e": 256, "k": 8, "t": 4096, "local": 1},
+            {"e": 256, "k": 8, "t": 4096, "local": 1, "entry_ids": 1},
         ]  # fmt: skip
         return [self.spec(self.problem(**request), target) for request in requests]
 
@@ -178,6 +191,7 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
             array_spec("sorted_weights", (units * problem.unit,), "f32", "out"),
             array_spec("expert_ids", (units,), "i32", "out"),
             array_spec("totals", (2,), "i32", "out"),
+            *([array_spec("entry_ids", (t, k), "i32", "out")] if problem.entry_ids else ()),
             *([array_spec("buffer", (t, problem.width), problem.dtype, "out")] if problem.width else ()),
         )
 
@@ -199,6 +213,7 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
         }
         ids, weights = arrays["topk_ids"].reshape(-1), arrays["weights"].reshape(-1)
         enabled = arrays["mask"] != 0 if problem.local else np.ones(problem.e, bool)
+        enabled &= np.cumsum(enabled) <= problem.most
         at = 0
         for local, expert in enumerate(np.flatnonzero(enabled)):
             own = np.flatnonzero(ids == expert)
@@ -209,6 +224,9 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
             found["expert_ids"][at // problem.unit : end // problem.unit] = local
             at = end
         found["totals"][:] = at, problem.t
+        if problem.entry_ids:
+            appears = (ids >= 0) & (ids < problem.e) & enabled[np.clip(ids, 0, problem.e - 1)]
+            found["entry_ids"][:] = np.where(appears, np.arange(len(ids)), -1).reshape(problem.t, problem.k)
         return found
 
     def tolerances(
@@ -228,7 +246,8 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
         phases = ["before", "counts"] if problem.phases == "many" else []
         filled = problem.t * problem.width
         fillers = ceil_div(filled, FILLED // find_dtype(problem.dtype).bytes)
-        scalars = map(i32, (problem.t, problem.k, problem.sorters, filled))
+        limit = (problem.most,) if problem.local else ()
+        scalars = map(i32, (problem.t, problem.k, *limit, problem.sorters, filled))
         return Launch(
             (problem.sorters + fillers, 1, 1),
             (WAVES * WAVE_SIZE, 1, 1),

@@ -59,11 +59,11 @@ def build(spec: MoeSortingSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     names = ["topk_ids", "weights", *(["mask"] if spec.local else [])]
     names += ["before", "counts"] if spec.phases == "many" else []
-    names += ["sorted_ids", "sorted_weights", "expert_ids", "totals"]
+    names += ["sorted_ids", "sorted_weights", "expert_ids", "totals", *(["entry_ids"] if spec.entry_ids else [])]
     arguments: dict[str, Any] = {name: ptr("f32" if "weights" in name else "i32") for name in names}
     if spec.buffer:
         arguments["buffer"] = ptr(spec.buffer)
-    arguments.update(dict.fromkeys(("t", "k", "sorters", "filled"), i32))
+    arguments.update(dict.fromkeys(("t", "k", *(["most"] if spec.local else []), "sorters", "filled"), i32))
 
     @kernel(spec.name, target=target, waves=WAVES, arguments=arguments)
     def moe_sorting(given: Any) -> None:
@@ -93,6 +93,7 @@ class _Sorter:
         if spec.local:
             enabled = load(self.by_expert(given.mask), self.line).differs(0)
             self.local = scan_sum(where(enabled, splat_like(counts, 1, "i32"), 0), 0, exclusive=True)
+            enabled = enabled & (self.local < given.most)
         self.counts = where(enabled, counts, 0)
         self.padded = (self.counts + (spec.unit - 1)) // spec.unit * spec.unit
         self.start = scan_sum(self.padded, 0, exclusive=True)
@@ -130,6 +131,9 @@ class _Sorter:
         weights = view(self.given.weights, (self.entries,), (1,)).pad(PART)
         scatter(word, self.sorted_ids.window((PART,), (0,)), place, 0)
         scatter(load(weights.window((PART,), (index,)), LINE), self.sorted_weights.window((PART,), (0,)), place, 0)
+        if self.spec.entry_ids:
+            numbers = view(self.given.entry_ids, (self.entries,), (1,)).pad(PART)
+            store(where(place < 0, -1, entry), numbers.window((PART,), (index,)))
         return wanted
 
     def rank(self, expert: Tile, index: Scalar) -> Tile:
