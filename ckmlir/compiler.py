@@ -3,9 +3,10 @@
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from ckmlir.errors import CkmlirError
 from ckmlir.targets import Target
@@ -33,8 +34,7 @@ class ScheduleRefused(CkmlirError):
     """The schedule checker refutes a kernel; the text says why."""
 
 
-@dataclass
-class CompiledKernel:
+class CompiledKernel(Struct, dict=True):
     """A code object with one kernel, and what was asked to be kept on the way to it.
 
     Attributes:

@@ -12,8 +12,9 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from ckmlir.compiler import CompiledKernel, toolchain
 from ckmlir.dispatch.identity import Kernel
@@ -31,8 +32,7 @@ Progress = Callable[[int, int], None]
 """Told how many kernels of how many there are."""
 
 
-@dataclass
-class Built:
+class Built(Struct):
     """What came of a build.
 
     Attributes:

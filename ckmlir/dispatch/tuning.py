@@ -15,10 +15,10 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ckmlir.dispatch.examining import Examined, Wanted, examine
@@ -46,8 +46,7 @@ BATCH = 2
 Told = Callable[[Record], None]
 
 
-@dataclass
-class Tuned:
+class Tuned(Struct):
     """What came of tuning a request.
 
     Attributes:

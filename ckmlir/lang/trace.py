@@ -11,12 +11,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from itertools import islice
 from traceback import walk_tb
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
+
+from msgspec import Struct, field
 
 from ckmlir.diagnostics import Diagnostic, Position
 from ckmlir.dialect.control import BRANCH
@@ -33,8 +34,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass
-class Trace:
+class Trace(Struct):
     """The kernel under construction.
 
     Attributes:

@@ -14,7 +14,8 @@ The rule holds for every kernel: of at most 4 waves (more have no second kind to
 that go round a loop and that only matrix instructions touch there, whose operands come from memory as they are.
 """
 
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.scalars import bits
@@ -50,8 +51,7 @@ def has_accumulator_form(module: ir.Module) -> bool:
     )
 
 
-@dataclass
-class _Web:
+class _Web(Struct):
     """Accumulators that go from matrix instruction to matrix instruction, over branches."""
 
     members: set[ir.Value] = field(default_factory=set)

@@ -12,11 +12,11 @@ import re
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct, field
 
 from ckmlir.diagnostics import collect
 from ckmlir.dialect.build import integer_of
@@ -64,8 +64,7 @@ class CodeGenerationError(CkmlirError):
     """The module is not made of the right operations, or LLVM found that the chip cannot run it."""
 
 
-@dataclass
-class CompiledObject:
+class CompiledObject(Struct, dict=True):
     """One code object and what was asked to be kept on the way to it."""
 
     hsaco: bytes

@@ -7,9 +7,8 @@ before.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -19,6 +18,7 @@ from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
+from ckmlir.records import Abstract
 
 COMPARISONS = ("arith.cmpi", "arith.cmpf")
 JOINS = ("arith.andi", "arith.ori", "arith.xori")
@@ -34,7 +34,7 @@ _MIRRORED = {
 }
 
 
-class Condition(ABC):
+class Condition(Struct, metaclass=Abstract):
     """A vector of conditions."""
 
     @abstractmethod
@@ -46,7 +46,6 @@ class Condition(ABC):
         """Let what is made from here on come after these values, whatever LLVM's scheduler prefers."""
 
 
-@dataclass
 class Comparison(Condition):
     """Elements that `left` makes, compared with those of a vector, or all with one limit."""
 
@@ -54,6 +53,7 @@ class Comparison(Condition):
     attributes: dict[str, ir.Attribute]
     left: Callable[[int], ir.Value]
     right: ir.Value
+    _limit: ir.Value | None = None
 
     def __post_init__(self) -> None:
         self._limit = scalar_of(self.right)
@@ -69,7 +69,6 @@ class Comparison(Condition):
             self._limit = _after(self._limit, made)
 
 
-@dataclass
 class Joined(Condition):
     """Two conditions joined by and, or, exclusive or."""
 
@@ -88,7 +87,6 @@ class Joined(Condition):
         self.right.wait(made)
 
 
-@dataclass
 class Part(Condition):
     """Some of the elements of another, from `start` on."""
 
@@ -104,7 +102,6 @@ class Part(Condition):
         self.whole.wait(made)
 
 
-@dataclass
 class Given(Condition):
     """Conditions that are there, or are the same for all elements."""
 

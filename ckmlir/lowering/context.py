@@ -1,9 +1,10 @@
 """What lowering knows of the kernel: its target, its threads, its LDS, and how to make address arithmetic."""
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
@@ -22,8 +23,7 @@ WAVE_SIZE = 64
 T = TypeVar("T")
 
 
-@dataclass
-class Lowering:
+class Lowering(Struct):
     """State of lowering one kernel."""
 
     function: ir.Operation

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
+
+from msgspec import Struct
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import producer, value
@@ -22,8 +23,7 @@ class Rate(IntEnum):
     LANE = 3  # differs between lanes
 
 
-@dataclass(eq=False, slots=True)
-class Atom:
+class Atom(Struct, eq=False):
     """One run-time part: an i32 value with its rate and, where known, a bound that it stays below. Never negative."""
 
     value: ir.Value

@@ -7,9 +7,10 @@ widest. One that is stretched from another, and meets none, repeats in registers
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
+
+from msgspec import Struct, field
 
 from ckmlir.dialect.build import integer_of, producer, registers_of
 from ckmlir.dialect.control import STRUCTURED, same_values
@@ -56,8 +57,7 @@ class InferDistributions(Pass, frozen=True):
             _Inference(function).run()
 
 
-@dataclass
-class _Group:
+class _Group(Struct):
     """Tiles that share one distribution."""
 
     members: list[ir.Value]
@@ -65,8 +65,7 @@ class _Group:
     reason: Any = None  # the operation that determined it
 
 
-@dataclass
-class _Inference:
+class _Inference(Struct, dict=True):
     function: Any
     group_of: dict[ir.Value, _Group] = field(default_factory=dict)
 

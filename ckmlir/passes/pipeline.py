@@ -7,9 +7,10 @@ import shlex
 import time
 import traceback
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TextIO
+
+from msgspec import Struct, field
 
 from ckmlir import plug_ins
 from ckmlir.diagnostics import Diagnostic, collect
@@ -79,8 +80,7 @@ def with_added(steps: Iterable[Step], added: Mapping[str, Sequence[str]]) -> lis
     return found
 
 
-@dataclass
-class PipelineRun:
+class PipelineRun(Struct):
     """What a successful run leaves besides the changed module."""
 
     timings: list[tuple[str, float]] = field(default_factory=list)

@@ -23,9 +23,10 @@ that the kernel may write.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import lcm
 from typing import Any, ClassVar
+
+from msgspec import Struct, field
 
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import integer, integer_of, producer
@@ -89,8 +90,7 @@ def _keep_divisors(function: ir.Operation, promises: Sequence[ir.Operation]) -> 
         function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(one) for one in attributes])
 
 
-@dataclass
-class _Near:
+class _Near(Struct):
     """The accesses that rely on a view being near: one of each view at each line."""
 
     accesses: dict[ir.Operation, ir.Value] = field(default_factory=dict)
@@ -106,8 +106,7 @@ class _Near:
                 self.accesses[op] = window
 
 
-@dataclass
-class _Recorder:
+class _Recorder(Struct):
     """Writes down what the promises of a kernel need."""
 
     promises: Sequence[ir.Operation]

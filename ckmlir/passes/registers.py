@@ -1,15 +1,15 @@
 """A tile as one thread sees it: its registers, held in vectors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.dialect.scalars import bits
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 
 
-@dataclass
-class Registers:
+class Registers(Struct):
     """The registers of a tile in order, in chunks of equal length.
 
     Consumers ask for any list of registers as one vector; where the list lies inside one chunk that costs nothing.

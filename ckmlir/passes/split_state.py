@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ckmlir.dialect import build
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
@@ -21,8 +22,7 @@ CARRIED_CHUNK = 16
 """Largest vector for values that no instruction asks in a particular size."""
 
 
-@dataclass
-class SplitState:
+class SplitState(Struct):
     """Registers by tile, allocations by LDS tensor, and the operations that have been replaced."""
 
     function: ir.Operation

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dispatch import json_lines
@@ -44,8 +45,7 @@ _START = -1
 Report = Callable[[str], None]
 
 
-@dataclass
-class Found:
+class Found(Struct):
     """What a search knows.
 
     Attributes:

@@ -9,11 +9,11 @@ for ever is given up like one that does not end: when none has begun or ended fo
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ckmlir.sim import state
 
@@ -39,8 +39,7 @@ class Advancing(Protocol):
         """All that a workgroup has of its own."""
 
 
-@dataclass
-class _Aside:
+class _Aside(Struct):
     """A workgroup that waits: its number, its fields of the context, and the contents of its memory."""
 
     group: int

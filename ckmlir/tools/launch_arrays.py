@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from ckmlir.codeobject.metadata import Argument
 from ckmlir.errors import CkmlirError, suggest
@@ -35,8 +35,7 @@ _PLAIN: Mapping[str, Any] = {
 """Element types of foreign kernels that no operator here has."""
 
 
-@dataclass
-class Passed:
+class Passed(Struct):
     """A launch's arguments in the simulator's memory.
 
     Attributes:

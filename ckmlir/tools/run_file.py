@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from ckmlir.tools.launch_arrays import Passed
 
 
-@dataclass
-class FileRun:
+class FileRun(Struct):
     """What became of a run: its report, and its findings beside those of the code."""
 
     report: RunReport

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
+
+from msgspec.structs import replace
 
 from ckmlir.compiler import CompiledKernel
 from ckmlir.dialect.build import integer, integer_of

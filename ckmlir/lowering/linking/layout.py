@@ -7,7 +7,8 @@ what the loader writes, each from a page of its own; the file keeps only the dis
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ckmlir.codeobject.elf import FILE_HEADER, PROGRAM_HEADER, PT_LOAD, PT_NOTE, SECTION_HEADER
 from ckmlir.lowering.linking.tables import Strings
@@ -19,8 +20,7 @@ PF_EXECUTE, PF_WRITE, PF_READ = 1, 2, 4
 SEGMENTS = 8
 
 
-@dataclass
-class Part:
+class Part(Struct):
     """A section of the output. `size` counts where it has no contents in the file; `link` names another part."""
 
     name: str
@@ -44,8 +44,7 @@ class Part:
         return self.address + self.size
 
 
-@dataclass
-class Image:
+class Image(Struct):
     """The parts by what memory they are in, each list in the order of addresses. `padding` fills the last page."""
 
     read: list[Part]

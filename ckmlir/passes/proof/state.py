@@ -5,9 +5,9 @@ front of the loop that comes next, whose first iteration may have begun.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ckmlir.mlir import ir
@@ -42,8 +42,7 @@ Progress = Name | None
 """Of an effect: a name of memory, see `Effect.progress`; None: not the same on all paths."""
 
 
-@dataclass
-class State:
+class State(Struct):
     """What is known at a point; the module's text says how it is to be read.
 
     `done` is how often loops and branches have run: in the iterations of the loop around before t + done.
@@ -55,6 +54,8 @@ class State:
     lds: dict[ir.Operation, tuple[Part, ...]] = field(default_factory=dict)
     memory: dict[int, Progress] = field(default_factory=dict)
     done: dict[Item, int] = field(default_factory=dict)
+    frames: tuple[Frame, ...] = ()
+    """Of the stack."""
 
     def __post_init__(self) -> None:
         self.frames = tuple(one for one in self.stack if isinstance(one, Frame))

@@ -6,10 +6,9 @@ the loop at that depth, seen from an iteration of each loop around.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
@@ -22,8 +21,7 @@ FURTHEST = 16
 """A value that a loop hands on unchanged is known as the carried argument of so many iterations to come."""
 
 
-@dataclass(eq=False)
-class Region:
+class Region(Struct, eq=False):
     """Straight code with items.
 
     Attributes:
@@ -60,8 +58,7 @@ class Region:
         return count
 
 
-@dataclass(eq=False)
-class Loop:
+class Loop(Struct, eq=False, dict=True):
     """A loop: one with an index (scf.for), or one that decides each time whether to go on (scf.while).
 
     Attributes:
@@ -136,8 +133,7 @@ class Loop:
         return {name: found for name, found in _by_name(self.handed_on, self.arguments).items() if name in self.outside}
 
 
-@dataclass(eq=False)
-class Branch:
+class Branch(Struct, eq=False):
     """A branch (scf.if) with its two parts.
 
     Attributes:

@@ -10,10 +10,11 @@ together, all in one iteration. So a name proves that the value is right, whatev
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from ckmlir.dialect.build import producer
 from ckmlir.mlir import ir
@@ -63,8 +64,7 @@ Operands = tuple[Any, ...]
 """Names and, for LDS reads, (name, elements) pairs."""
 
 
-@dataclass
-class Table:
+class Table(Struct):
     """Numbers by signature and operands.
 
     Attributes:

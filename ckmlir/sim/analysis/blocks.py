@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from ckmlir.sim.analysis.effects import Effects
 from ckmlir.sim.decode import Instruction
 
 
-@dataclass
-class Block:
+class Block(Struct):
     """Instructions that always execute one after the other.
 
     Attributes:
@@ -26,8 +25,7 @@ class Block:
     predecessors: list[int] = field(default_factory=list)
 
 
-@dataclass
-class ControlFlow:
+class ControlFlow(Struct):
     """The blocks reached from a kernel's first instruction.
 
     Attributes:

@@ -8,8 +8,9 @@ is always taken.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from ckmlir.sim.analysis.blocks import Block, ControlFlow
 from ckmlir.sim.analysis.conditions import Conditions, Facts, Key

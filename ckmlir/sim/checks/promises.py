@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
+
+from msgspec import Struct, field
 
 from ckmlir.codeobject import CodeObjectError, Kernel
 from ckmlir.sim.checks.finding import Finding
@@ -85,8 +86,7 @@ def broken_promises(
     return list(found.values())
 
 
-@dataclass
-class _Run:
+class _Run(Struct):
     """One workgroup's evaluation."""
 
     kernel: Kernel
