@@ -25,6 +25,7 @@ from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import ATTENTION
 from ckmlir.runtime import run_operator
 from ckmlir.runtime.executable import Executable
+from ckmlir.runtime.run import check_outputs
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
 from ckmlir.sim.checks import parse_checks
@@ -162,6 +163,20 @@ def test_weights_of_special_scores(chip: str) -> None:
     assert np.isnan(found[-1]) and expected[1] == 0
     assert np.isinf(found[-2])  # 60000 / ln 2 is no f16
     np.testing.assert_allclose(found[:-2], expected[:-2], rtol=2e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize(("chip", "dtype", "tiny"), [("gfx942", "f32", {"k": 1e-44}), ("gfx90a", "f16", {"v": 1e-5})])
+def test_denormals_are_within_the_bound(chip: str, dtype: str, tiny: dict[str, float]) -> None:
+    """Scores with few digits, as denormals have, and values that gfx90a takes for zero."""
+    target = get_target(chip)
+    problem = HSTU.problem(dtype=dtype, h=1, sq=80, d=64, causal=0, attn_scale=1.0)
+    arrays = {name: np.ones_like(array) for name, array in HSTU.inputs(problem, target, 0).items()}
+    arrays["q"] *= np.linspace(1, 9, 80)[:, None].astype(arrays["q"].dtype)
+    for name, size in tiny.items():
+        arrays[name][...] = size
+    found = run_operator(HSTU, problem, arrays, target, SimulatorDevice(target))
+    (comparison,) = check_outputs(HSTU, problem, arrays, found.outputs, target)
+    assert comparison.ok, str(comparison)
 
 
 def test_lengths_in_device_memory_that_nobody_can_mean() -> None:

@@ -49,18 +49,20 @@ def silu_tolerances(problem: Problem, arrays: Mapping[str, Array], target: Targe
     """Tolerances of o, and of what parts write; u is f32's unit roundoff, every sum is over f32 products.
 
     A score s = scale·q·k has error E = (d + 8) u scale |q| |k| + 2 u |s|, by Euclidean lengths, with the rounding of
-    the exponent; parts add theirs, and so does what is lost where denormals count as zero (`products_lost`). So its
-    weight w has the error 1.1 E (the steepest slope), to which exponential, sum,
-    reciprocal and products add 6 u |w|. P is rounded to the dtype, towards zero at worst: 2 unit roundoffs, and the
-    error of underflow, which is the smallest normal number where matrix instructions take denormals for zero. A sum
-    over n keys adds r = 2 (n / 32 + 8) u. With c the scale of weights, and sums over the keys that are attended to:
+    the exponent, and f32's underflow of d products and of the exponent; parts add theirs, and so does what is lost
+    where denormals count as zero (`products_lost`). So its weight w has the error 1.1 E (the steepest slope), to which
+    exponential, sum, reciprocal and products add 6 u |w| and one underflow more. P is rounded to the dtype, towards
+    zero at worst: 2 unit roundoffs, and the error of underflow, which is the smallest normal number where matrix
+    instructions take denormals for zero; those of V lose |w v| then. A sum over n keys adds r = 2 (n / 32 + 8) u. With
+    c the scale of weights, and sums over the keys that are attended to:
 
-        c (sum (|w| (2 u_dtype + r + 6 u) + 1.1 E + underflow) |v|) + u_out |o|
+        c (sum (|w| (2 u_dtype + r + 6 u) + 1.1 E + underflow) |v| + |w v|, of denormal v) + u_out |o|
 
     Nothing is promised of queries with scores or weights that the dtypes do not hold, or with scores that are not
     numbers, or where V is not finite, and of rows behind a sequence's length.
     """
-    dtype, out, scale = find_dtype(problem.dtype), find_dtype(problem.out), abs(_scale(problem))
+    dtype, out, single = find_dtype(problem.dtype), find_dtype(problem.out), find_dtype("f32")
+    scale = abs(_scale(problem))
     flushes = not target.has("mfma_denormals")
     smallest = dtype.least_normal if flushes else dtype.underflow
     size = problem.d * max(1.0, problem.score_scale * math.log2(math.e))
@@ -74,6 +76,7 @@ def silu_tolerances(problem: Problem, arrays: Mapping[str, Array], target: Targe
         kept = one.scores > -np.inf
         scores = np.where(kept, np.abs(one.scores), 0.0)
         error = (problem.d + 8) * UNIT * problem.score_scale * lengths + 2 * UNIT * scores
+        error = error + (problem.d * problem.score_scale + 1) * single.underflow
         if flushes:
             error = error + problem.score_scale * products_lost(query, key, dtype.least_normal)
         for changed in score_parts(problem):
@@ -83,10 +86,12 @@ def silu_tolerances(problem: Problem, arrays: Mapping[str, Array], target: Targe
             sizes = np.abs(kind.factors(problem, place, arrays))
             weights, error = weights * sizes, error * sizes
         wrong = weights * (2 * dtype.unit_roundoff + sums + 6 * UNIT) + STEEPEST * error + smallest
+        wrong = wrong + single.underflow
         values = np.abs(np.nan_to_num(one.values, posinf=0, neginf=0))
         at = place.batch, place.head, place.memory_rows
         with np.errstate(invalid="ignore"):
-            bounds[at] = scale * (np.where(kept, np.nan_to_num(wrong, posinf=0), 0.0) @ values)
+            lacking = np.where(values < dtype.least_normal * flushes, values, 0.0)
+            bounds[at] = scale * (np.where(kept, np.nan_to_num(wrong, posinf=0), 0.0) @ values + weights @ lacking)
             fits = (1.5 * weights < LARGEST[dtype.name]) & np.isfinite(error) & (lengths * size < OVERFLOW / 4)
             unbounded = (1.5 * (weights @ values) >= OVERFLOW).any(axis=1)
         lost = np.isnan(one.scores) | (kept & ~fits)
