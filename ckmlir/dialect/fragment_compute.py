@@ -95,7 +95,10 @@ class HalfOp(Ck.Operation, name="half", traits=[ext.Pure]):
 
 
 class FirstLaneOp(Ck.Operation, name="first_lane", traits=[ext.Pure]):
-    """`ck.first_lane %scalar`: what all lanes hold equally, in a scalar register."""
+    """`ck.first_lane %scalar {copies}`: what all lanes hold equally, in a scalar register.
+
+    `copies` says that it is an element of a tile of which all lanes of all waves hold copies.
+    """
 
     source: ext.Operand[Any]
     scalar: ext.Result[Any]
@@ -197,9 +200,9 @@ def half(source: ir.Value, *, upper: bool) -> ir.Value:
     return value("ck.half", source.type, [source], {"upper": ir.UnitAttr.get()} if upper else {})
 
 
-def first_lane(source: ir.Value) -> ir.Value:
-    """What all lanes hold equally, in a scalar register."""
-    return value("ck.first_lane", source.type, [source])
+def first_lane(source: ir.Value, *, copies: bool = False) -> ir.Value:
+    """What all lanes hold equally, in a scalar register; with `copies` an element that all waves hold."""
+    return value("ck.first_lane", source.type, [source], {"copies": ir.UnitAttr.get()} if copies else {})
 
 
 def thread_coordinate(distribution: Distribution, axis: int) -> ir.Value:

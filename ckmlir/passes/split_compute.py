@@ -36,8 +36,9 @@ def split_map(state: SplitState, op: ir.Operation) -> None:
 
 
 def split_uniform(state: SplitState, op: ir.Operation) -> None:
-    """The only register, which all lanes hold equally, as a scalar."""
-    scalar = fragment_compute.first_lane(vectors.element(state.of(op.operands[0]).gather([0]), 0))
+    """The only register, of which all lanes of all waves hold copies, as a scalar."""
+    only = vectors.element(state.of(op.operands[0]).gather([0]), 0)
+    scalar = fragment_compute.first_lane(only, copies=True)
     op.results[0].replace_all_uses_with(scalar)
 
 

@@ -135,6 +135,8 @@ func.func @fragments(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %c
   // CHECK: %{{.*}} = "ck.first_lane"(%{{.*}}) : (f32) -> f32
   %e0 = vector.extract %e[0] : f32 from vector<4xf32>
   %first = "ck.first_lane"(%e0) : (f32) -> f32
+  // CHECK: %{{.*}} = "ck.first_lane"(%{{.*}}) {copies} : (f32) -> f32
+  %copies = "ck.first_lane"(%e0) {copies} : (f32) -> f32
   // CHECK: "ck.rescale_vector"(%{{.*}}, %{{.*}}) : (vector<4xf32>, vector<4xf32>) -> vector<4xf32>
   %rescaled = "ck.rescale_vector"(%d, %e) : (vector<4xf32>, vector<4xf32>) -> vector<4xf32>
   // CHECK: "ck.cut_vector"(%{{.*}}, %{{.*}}, %{{.*}}) {columns = array<i32: 0, 1, 2, 3>, other = 0.000000e+00 : f32}

@@ -59,7 +59,7 @@ func.func @while(%x: f32, %n: i32, %c: i1) attributes {ck.waves = 1 : i32} {
 
 // CHECK-LABEL: func.func @uniform
 // CHECK: %[[LANE:.*]] = vector.extract %{{.*}}[0] : f32 from vector<1xf32>
-// CHECK: %[[ALL:.*]] = "ck.first_lane"(%[[LANE]]) : (f32) -> f32
+// CHECK: %[[ALL:.*]] = "ck.first_lane"(%[[LANE]]) {copies} : (f32) -> f32
 // CHECK: return %[[ALL]]
 func.func @uniform(%x: f32) -> f32 attributes {ck.waves = 1 : i32} {
   %0 = "ck.splat"(%x) : (f32) -> !one

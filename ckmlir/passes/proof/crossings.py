@@ -170,13 +170,14 @@ class Crossings:
     def _last_handed_on(self, state: State, operands: list[ir.Value]) -> int | None:
         """The depth of the loop whose results a branch hands on, those of an iteration known to be the last."""
         top = state.stack[-1] if state.stack else None
-        if not isinstance(top, Frame) or top.left.exact is None or len(operands) != len(top.loop.results):
+        if not isinstance(top, Frame) or top.left.exact is None or len(operands) != len(top.loop.op.results):
             return None
         final, loop = top.left.exact, top.loop
         inside = [number for number, effect in enumerate(self.program.effects) if effect.home.is_in(loop)]
         if any(state.memory[number] != self.program.effects[number].progress(loop.depth, final) for number in inside):
             return None
-        names = [state.closure(state.values.get(operand, Value())) for operand in operands]
+        changed = [operands[place] for place in loop.changing]
+        names = [state.closure(state.values.get(operand, Value())) for operand in changed]
         every = all(Name(argument, final) in found for argument, found in zip(loop.arguments, names, strict=True))
         return loop.depth if every else None
 
@@ -236,7 +237,10 @@ class Crossings:
         return state
 
     def _go_round(self, state: State, branch: ir.Operation, operands: list[ir.Value], to: ir.Block) -> State:
-        """Go on with the iteration whose index is handed on."""
+        """Go on with the iteration whose index is handed on. Where several loops begin with that one, the outermost of
+        those that have not begun comes first.
+        """
+        begins: Frame | None = None
         for frame in reversed(state.frames):
             if frame.loop.index is None:
                 if frame.part == 1 and self.graph.goes_back(branch.block, to):
@@ -245,15 +249,16 @@ class Crossings:
                     return state.at_any(frame.loop.depth, to.arguments)
             else:
                 shift = _next(state, frame, operands)
+                if begins is not None and shift != 0:
+                    break
                 if shift:
                     state = state.moved(shift, frame.loop.depth)
-                if shift is not None and _holds_loops(frame):
-                    return state.at_any(frame.loop.depth, to.arguments)
-                if shift:
-                    return state
+                    return state.at_any(frame.loop.depth, to.arguments) if _holds_loops(frame) else state
+                if shift == 0 and _holds_loops(frame):
+                    begins = frame
             if frame.at != 0:
                 break
-        return state
+        return state if begins is None else state.at_any(begins.loop.depth, to.arguments)
 
     def close(self, state: State, end: ir.Operation) -> State:
         """The kernel ends, and with it all branches that it stands in."""

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
+from ckmlir.passes.proof.carried import WHILE, carried
 from ckmlir.passes.proof.finding import Finding, words_for
 from ckmlir.passes.proof.footprints import changes, elements_of, finds, tensor_of, value_operands
 from ckmlir.passes.proof.polynomial import Polynomial, add, constant, multiply, quotient, symbol, symbols_of
-from ckmlir.passes.proof.structure import BRANCH, WHILE, Branch, Effect, Loop, Region, carried, read_structure
+from ckmlir.passes.proof.structure import BRANCH, Branch, Effect, Loop, Region, read_structure
 from ckmlir.passes.proof.terms import (
     EFFECTS,
     NO_VALUE,
@@ -174,31 +175,35 @@ class SourceProgram:
         loop = self._item(op)
         assert isinstance(loop, Loop)
         self.loops.append(loop)
-        loop.initial = self._names_of(carried(op))
+        first, started = op.regions[0].blocks[0], carried(op)
+        arguments, results = list(first.arguments)[loop.index is not None :], list(op.results)
+        loop.initial = self._names_of(started[place] for place in loop.changing)
         if loop.index is not None:
             loop.lower, loop.upper, loop.stride = (self.polynomial(operand) for operand in op.operands[:3])
             used = (loop.lower, loop.upper, loop.stride)
             self.bounds.update(
                 one.number for polynomial in used for one in symbols_of(polynomial) if isinstance(one, Name)
             )
+            self._names[first.arguments[0]] = Name(loop.index, 0)
         self._forget_written(op)
-        numbers = loop.arguments if loop.index is None else [loop.index, *loop.arguments]
-        first = op.regions[0].blocks[0]
-        self._names.update(
-            (argument, Name(number, 0)) for argument, number in zip(first.arguments, numbers, strict=True)
-        )
+        self._stay(arguments, started, loop)
+        for place, number in zip(loop.changing, loop.arguments, strict=True):
+            self._names[arguments[place]] = Name(number, 0)
         last = self._number_all(first)
         if loop.index is None:
             loop.condition, *loop.forwarded = self._names_of(last.operands)
             body = op.regions[1].blocks[0]
             self._names.update(zip(body.arguments, loop.forwarded, strict=True))
             last = self._number_all(body)
-        loop.handed_on = self._names_of(last.operands)
+        loop.handed_on = self._names_of(last.operands[place] for place in loop.changing)
         loop.outside = frozenset(
             name for name in loop.handed_on if name.shift is None or self.table.depths[name.number] < loop.depth
         )
         self._forget_written(op)
-        self._name_results(loop)
+        if loop.index is not None:
+            self._stay(results, started, loop)
+            results = [results[place] for place in loop.changing]
+        self._name_results(loop, results)
 
     def _branch(self, op: ir.Operation) -> None:
         branch = self._item(op)
@@ -216,13 +221,20 @@ class SourceProgram:
             happened |= self._done
         self._done = happened
         self._written = {tensor: _common(parts, ends[1].get(tensor, [])) for tensor, parts in ends[0].items()}
-        self._name_results(branch)
+        self._name_results(branch, op.results)
 
     def _item(self, op: ir.Operation) -> Loop | Branch:
         return next(item for item in self._home.items if item.op == op)
 
-    def _name_results(self, item: Loop | Branch) -> None:
-        self._names.update(zip(item.op.results, map(item.result, item.results), strict=True))
+    def _name_results(self, item: Loop | Branch, results: Iterable[ir.Value]) -> None:
+        self._names.update(zip(results, map(item.result, item.results), strict=True))
+
+    def _stay(self, values: list[ir.Value], started: list[ir.Value], loop: Loop) -> None:
+        """Arguments or results that the loop does not change are what it started with."""
+        for place in set(range(len(started))) - set(loop.changing):
+            self._names[values[place]] = self._names[started[place]]
+            if started[place] in self._scalars:
+                self._scalars[values[place]] = self._scalars[started[place]]
 
     def _forget_written(self, loop: ir.Operation) -> None:
         """In a loop what another iteration has left in LDS counts for nothing, and behind it what the last one has."""

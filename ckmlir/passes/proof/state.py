@@ -4,7 +4,7 @@ The point is one of the unscheduled program too (`stack`, see `frames`): in some
 front of the loop that comes next, whose first iteration may have begun.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -95,21 +95,18 @@ class State(Struct):
         return found
 
     def _following(self, frame: Frame, known: Value, found: Names) -> Names:
-        loop = frame.loop
-        more: set[Name] = set()
-        for name in found:
-            more.update(Name(argument, shift) for argument, shift in loop.arguments_handed(name))
-            if frame.at is not None:
-                more.update(Name(argument, -frame.at) for argument in loop.starting_with(name))
-            for argument in loop.always_handing(name):
-                first = 1 if frame.at is None else max(1 - frame.at, 1 - FURTHEST)
-                more.update(Name(argument, shift) for shift in range(first, FURTHEST + 1))
+        more, loop = set(found), frame.loop
         index = frame.shift_of(known.polynomial)
         if index is None:
             index = frame.clamped(known.fact)
         if index is not None and loop.index is not None:
             more.add(Name(loop.index, index))
-        return found | more if more else found
+        waiting = list(more)
+        while waiting:  # what a carried argument is may be handed on as another one
+            news = set(_as_arguments(frame, waiting.pop())) - more
+            more |= news
+            waiting += news
+        return frozenset(more)
 
     def exists(self, names: Names) -> bool:
         """Whether what has these names belongs to an iteration that exists for certain."""
@@ -230,6 +227,19 @@ class State(Struct):
         return (self.stack, self.values, self.lds, self.memory, self.done) == (
             other.stack, other.values, other.lds, other.memory, other.done,
         )  # fmt: skip
+
+
+def _as_arguments(frame: Frame, name: Name) -> Iterator[Name]:
+    """The carried arguments of a loop that a value is, up to so many iterations to come."""
+    loop, at = frame.loop, frame.at
+    for argument, shift in loop.arguments_handed(name):
+        if shift <= FURTHEST:
+            yield Name(argument, shift)
+    if at is not None:
+        yield from (Name(argument, -at) for argument in loop.starting_with(name))
+    for argument in loop.always_handing(name):
+        first = 1 if at is None else max(1 - at, 1 - FURTHEST)
+        yield from (Name(argument, shift) for shift in range(first, FURTHEST + 1))
 
 
 def _later(frame: Frame, new: Frame, iterations: int, table: Table) -> Callable[[Hashable], Polynomial | None]:

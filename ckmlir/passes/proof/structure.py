@@ -12,11 +12,11 @@ from msgspec import Struct, field
 
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
+from ckmlir.passes.proof.carried import WHILE, Carrying
 from ckmlir.passes.proof.polynomial import Polynomial
 from ckmlir.passes.proof.terms import Name, Table
 
 BRANCH = "scf.if"
-WHILE = "scf.while"
 FURTHEST = 16
 """A value that a loop hands on unchanged is known as the carried argument of so many iterations to come."""
 
@@ -64,7 +64,9 @@ class Loop(Struct, eq=False, dict=True):
     Attributes:
         home: where it stands.
         index: the number of its index, None if it has none.
-        arguments, results: numbers of what it carries and gives.
+        changing: the places of the carried values that it changes; what is not among them is what it starts with.
+        arguments, results: numbers of what it carries and gives, of the changing ones; all results of a loop without an
+            index, which gives what it likes.
         initial, handed_on: the names of what the carried arguments start with, and of what the next iteration takes.
         lower, upper, stride: of the index; over symbols that do not change while the loop runs.
         condition: of a loop without an index, the name of the scalar that says whether to go on.
@@ -76,6 +78,7 @@ class Loop(Struct, eq=False, dict=True):
     op: ir.Operation
     home: Region
     index: int | None
+    changing: list[int]
     arguments: list[int]
     results: list[int]
     initial: list[Name] = field(default_factory=list)
@@ -192,22 +195,23 @@ def read_structure(function: ir.Operation, table: Table) -> dict[ir.Block, Regio
     """The regions of a kernel by their blocks, its body first; loops and branches have numbers, but no names yet."""
     body = function.regions[0].blocks[0]
     found = {body: Region(None, 0, 0)}
-    _read(body, found, table)
+    _read(body, found, table, Carrying())
     return found
 
 
-def _read(block: ir.Block, found: dict[ir.Block, Region], table: Table) -> None:
+def _read(block: ir.Block, found: dict[ir.Block, Region], table: Table, carrying: Carrying) -> None:
     home = found[block]
     for op in (view.operation for view in block):
         if op.name not in (LOOP, WHILE, BRANCH):
             continue
-        results = [table.fresh(op, home.depth) for _ in op.results]
+        changing = carrying.changing(op) if op.name != BRANCH else []
+        results = [table.fresh(op, home.depth) for _ in (changing if op.name == LOOP else op.results)]
         item: Item
         if op.name == BRANCH:
             item = Branch(op, home, results)
         else:
             index = table.fresh(op, home.depth + 1) if op.name == LOOP else None
-            item = Loop(op, home, index, [table.fresh(op, home.depth + 1) for _ in carried(op)], results)
+            item = Loop(op, home, index, changing, [table.fresh(op, home.depth + 1) for _ in changing], results)
         home.items.append(item)
         for number, region in enumerate(op.regions):
             part = Region(item, number, item.depth)
@@ -215,12 +219,7 @@ def _read(block: ir.Block, found: dict[ir.Block, Region], table: Table) -> None:
             item.regions.append(part)
             if len(region.blocks):
                 found[region.blocks[0]] = part
-                _read(region.blocks[0], found, table)
-
-
-def carried(loop: ir.Operation) -> list[ir.Value]:
-    """What a loop's carried arguments start with."""
-    return list(loop.operands)[3 if loop.name == LOOP else 0 :]
+                _read(region.blocks[0], found, table, carrying)
 
 
 def _by_name(names: list[Name], numbers: list[int]) -> dict[Name, list[int]]:
