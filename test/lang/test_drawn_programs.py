@@ -1,4 +1,5 @@
-"""Programs of the language that nobody wrote: verified after every pass, run under all checkers, compared with NumPy.
+"""Programs of the language that nobody wrote: verified after every pass, proved, run under all checkers, and compared
+with NumPy.
 
 Some run by default, 300 with `full`. `python test/lang/test_drawn_programs.py 1000 200` draws 200 others.
 """
@@ -20,7 +21,7 @@ from ckmlir.targets import get_target
 def test_a_drawn_program(seed: int) -> None:
     """Loads, arithmetic, reductions, scans, moves through LDS, indices, loops, branches, of tiles that lie anyhow."""
     program = Drawing(seed).program()
-    compiled = compile_traced(program.traced(get_target(CHIPS[seed % len(CHIPS)])), proved=False)
+    compiled = compile_traced(program.traced(get_target(CHIPS[seed % len(CHIPS)])))
     found = compiled.run(*program.arrays, np.int32(3), checks="all")
     for number, (got, wanted) in enumerate(zip(found, program.computed(), strict=True)):
         np.testing.assert_array_equal(got, wanted, f"array {number}")
