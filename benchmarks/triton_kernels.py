@@ -158,6 +158,7 @@ class Form:
 ROW = {"BLOCK": 4096}
 KERNELS: dict[str, tuple[Form, ...]] = {
     "gemm f16 128x128x64": (Form(gemm, "***iiiiii", {"M": 128, "N": 128, "K": 64, "WHOLE": 0}),),
+    "gemm f16, default": (Form(gemm, "***iiiiii", {"M": 256, "N": 256, "K": 64, "WHOLE": 0}, waves=8),),
     "layernorm2d f16 n4096": (
         Form(layernorm, "****iiif", {"BLOCK": 1024}),
         Form(layernorm_of_a_block, "****iiif", ROW),

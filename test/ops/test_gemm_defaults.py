@@ -8,7 +8,7 @@ import pytest
 from checked_runs import compiled, findings
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_runner import agree
+from operator_runner import agree, checked
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
@@ -16,6 +16,7 @@ from ckmlir.ops.choice import first_valid
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, OUTPUTS, ContractionSpec
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.spec import Reason
+from ckmlir.scheduling.workbench import Workbench
 from ckmlir.sim.checks.finding import CHECKERS
 from ckmlir.targets import TARGETS, get_target
 
@@ -301,6 +302,49 @@ def test_odd_sizes_spill_nothing(chip: str, dtype: str, layout: str, number: int
     kernel = compile_kernel(GEMM, spec, target)
     found = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+
+
+FOUR = {"op": "gelu(acc) * d0 + d1 * d2 + silu(d3)", "d": "f32,f32,f32,f32"}
+BIAS = {"m": 6722, "n": 8439, "k": 2304, "op": "gelu(acc + d0) + d1", "d_kind": "row,full"}
+
+
+@pytest.mark.parametrize(("chip", "name", "keys", "block", "mfma"), [
+    # Three matrices or more beside the sums, or single elements of two, or of one and 8 bits: small slices.
+    ("gfx950", "gemm", {**BIAS, **FOUR, "d_kind": "full,full,full,full", "out": "f32"}, (256, 256, 64), (16, 16, 32)),
+    ("gfx942", "gemm", {**BIAS, **FOUR, "d_kind": "full,full,full,full", "out": "f32"}, (192, 256, 64), (16, 16, 16)),
+    ("gfx942", "gemm", {**BIAS, "n": 8440, "op": "gelu(acc + d0) + d1 + d2 + d3", "d_kind": "row,full,full,full",
+                        "dtype": "i8", "out": "f32"}, (192, 256, 128), (16, 16, 32)),
+    ("gfx950", "gemm", {**BIAS, "out": "fp8"}, (256, 256, 64), (16, 16, 32)),
+    # What needs fewer registers keeps the largest block and instruction.
+    ("gfx950", "gemm", BIAS, (256, 256, 64), (32, 32, 16)),
+    ("gfx942", "gemm", {**BIAS, "n": 8440, "d_kind": "full,full"}, (256, 256, 64), (32, 32, 8)),
+    # Single elements straight from the sums, in a batch.
+    ("gfx942", "batched_gemm", {"m": 2784, "n": 2401, "k": 3968, "dtype": "i8", "batch": (2, 2)}, (192, 256, 128),
+     (32, 32, 16)),
+])  # fmt: skip
+def test_what_is_beside_large_blocks_spills_nothing(
+    chip: str, name: str, keys: dict[str, Any], block: tuple[int, int, int], mfma: tuple[int, int, int]
+) -> None:
+    """Matrices beside the sums, and single elements of C, take registers that large blocks leave few of."""
+    operator, target = find_operator(name), get_target(chip)
+    spec = operator.spec(operator.problem(**keys), target)
+    assert isinstance(spec, ContractionSpec) and (spec.block, spec.mfma) == (block, mfma)
+    kernel = compile_kernel(operator, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx950", {"block": (256, 256, 64), "wave": (2, 4), "mfma": (16, 16, 32), "schedule": "ping_pong_async"}),
+    ("gfx942", {"block": (192, 256, 64), "wave": (2, 4), "mfma": (16, 16, 16), "schedule": "ping_pong"}),
+])  # fmt: skip
+def test_small_slices_are_right(chip: str, keys: dict[str, Any]) -> None:
+    """Of a block with four matrices beside the sums: proved, clean and right, behind the ends of C too."""
+    keys = {**keys, "m": 259, "n": 261, "k": 192, "op": "gelu(acc) * d0 + d1 * d2 + silu(d3)", "out": "f32"}
+    target = get_target(chip)
+    bench = Workbench.of(GEMM, GEMM.spec(GEMM.problem(**keys), target), target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
+    checked("gemm", chip, keys)
 
 
 def test_a_step_of_part_of_a_group_is_refused() -> None:

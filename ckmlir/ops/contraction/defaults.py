@@ -114,8 +114,8 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         depth = _depth(LARGE, COPIED, wish.dtype, target)
         if wish.powers and _whole_and_long(wish, depth) and _pays_copies(wish, COPIED_WITH_POWERS, EIGHT_WAVES, target):
             found.append(Plan(COPIED_WITH_POWERS, (LARGE, LARGE, depth), EIGHT_WAVES))
-        plain = wish.plain and wish.arrays == 2 and wish.in_lines and _is_long(wish, depth)
-        if plain and _pays_copies(wish, COPIED, FOUR_WAVES, target):
+        plain = wish.arrays == 2 and not (wish.matrices or wish.single)
+        if plain and wish.in_lines and _is_long(wish, depth) and _pays_copies(wish, COPIED, FOUR_WAVES, target):
             found.append(Plan(COPIED, (LARGE, LARGE, depth), FOUR_WAVES))
         last = (WITHOUT_REGISTERS,) * _pays_copies(wish, WITHOUT_REGISTERS, EIGHT_WAVES, target)
         large = [(LARGE, name) for name in (*schedules, *last)]
@@ -127,7 +127,7 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
                 if wish.compares_rows:  # short steps, if groups of scales are no longer; else few loads of a wave
                     found.append(Plan(name, (size, size, min(depth // 2, wish.compared_depth)), waves))
                     waves = wish.waves or EIGHT_WAVES
-                found.append(Plan(name, (size, size, depth), waves))
+                found.append(Plan(name, (size, size, depth), waves, NARROW if wish.crowded and size == LARGE else 0))
     if wish.schedule is None:
         found = [one for one in found if one.schedule != PREFERRED[0] or _room_for_two_steps(wish, one, target)]
     return found
@@ -252,13 +252,16 @@ def _pays_turns(wish: Wish, target: Target) -> bool:
 def _turns(wish: Wish, target: Target) -> Plan:
     """Groups of waves that take turns at the blocks of `TURNED` that leave the fewest compute units idle, of those that
     the waves divide. The index of a sparse A takes the registers of a wave's seventh tile (GELU with bias and residual
-    spilled 14).
+    spilled 14). Where terms are crowded the largest one has none left (`is_crowded`). Single elements, straight from
+    256 x 192, keep four scalar registers in lanes in a batch.
     """
     found = [
-        Plan(PING_PONG, (*size, _depth(LARGE, PING_PONG, wish.dtype, target)), waves)
+        Plan(PING_PONG, (*size, _depth(LARGE, PING_PONG, wish.dtype, target)), waves, NARROW if wish.crowded else 0)
         for size in TURNED
         if wish.waves in (None, waves := EIGHT_WAVES if size[1] == LARGE else TALL_WAVES)
         if not (wish.sparse and SEVEN in size)
+        if not (wish.crowded and size == (LARGE, LARGE))
+        if not (wish.single and size == (LARGE, 192))
     ]
     return max(found, key=lambda one: _use(wish, one.block[0], one.block[1], target))
 

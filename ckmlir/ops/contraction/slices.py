@@ -6,7 +6,8 @@ import itertools
 import math
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
-from ckmlir.ops.contraction.wishes import Plan, bits_of, plan_of
+from ckmlir.ops.contraction.side import MOST, SideSpec
+from ckmlir.ops.contraction.wishes import Plan, bits_of, is_crowded, matrices_of, plan_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
@@ -19,6 +20,9 @@ MOST_AT_ONCE = 32
 terms and D tensors stand beside the accumulators that are still to come. With 64 of 128 at once, a GELU with bias and
 residual spills 157 registers on gfx950, with 32 it spills 30."""
 ACCUMULATORS_WITH_ROOM = 64
+MOST_CROWDED = 8
+"""The same beside so many accumulators where terms are crowded (`is_crowded`), half of it where all D tensors are
+matrices: with all of it, single elements of four in f32 spilled 5 on gfx950."""
 MOST_SLICED = 128
 """Accumulators of a lane beside which slices do not pay: with 256 a GELU with bias keeps 12 scalar registers in lanes
 on gfx950, and GELU of 4096 x 4096 x 4096 in bf16 takes 177761 cycles by the model, 168764 straight from them."""
@@ -42,11 +46,15 @@ def slices_of(spec: ContractionSpec) -> tuple[int, int]:
     if spec.epilogue == "direct" and not computed:
         return 1, 1
     element = find_dtype(computing_type(spec.dtype) if computed else spec.out).bytes
-    return default_slices(plan_of(spec), spec.mfma, spec.dtype, spec.products, element, computed=computed)
+    sides = [SideSpec.parse(text) for text in spec.side]
+    most = MOST_AT_ONCE // 2
+    if is_crowded(sides, spec.out, spec.align[2]):
+        most = MOST_CROWDED if matrices_of(sides) < MOST else MOST_CROWDED // 2
+    return default_slices(plan_of(spec), spec.mfma, spec.dtype, spec.products, element, most, computed=computed)
 
 
 def default_slices(
-    plan: Plan, mfma: tuple[int, int, int], dtype: str, products: int, element: int, *, computed: bool
+    plan: Plan, mfma: tuple[int, int, int], dtype: str, products: int, element: int, most: int, *, computed: bool
 ) -> tuple[int, int]:
     """Parts of the block's rows and columns that go through LDS one after the other: as few as take no more LDS than
     the loop does, if there are such; a part has at least the rows and columns that all waves' matrix instructions have
@@ -55,6 +63,7 @@ def default_slices(
     Args:
         element: bytes of an element in LDS. Rows of less than 4 bytes an element are skewed, so that a block as large
             as the loop's LDS would take a little more, and one workgroup less may fit on a compute unit.
+        most: elements of a work-item at once, beside more than `ACCUMULATORS_WITH_ROOM`.
         computed: by an expression: parts then take no more registers than there is room for, either.
     """
     rows, columns, depth = plan.block
@@ -68,7 +77,7 @@ def default_slices(
     elements, threads = products * rows * columns, math.prod(plan.waves) * WAVE_SIZE
     room = (loop - (element < 4)) // element
     if computed:
-        at_once = MOST_AT_ONCE if elements * element // 4 // threads <= ACCUMULATORS_WITH_ROOM else MOST_AT_ONCE // 2
+        at_once = MOST_AT_ONCE if elements * element // 4 // threads <= ACCUMULATORS_WITH_ROOM else most
         room = min(room, at_once * threads * 4 // element)
     down, across = max(rows // (plan.waves[0] * mfma[0]), 1), max(columns // (plan.waves[1] * mfma[1]), 1)
     cuts = list(itertools.product(_divisors(down), _divisors(across)))

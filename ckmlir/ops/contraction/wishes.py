@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ckmlir.dialect.packing import turns_packed
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec, stored_type
 from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.side import SideSpec, SideTensor
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.targets import Target
 
 NARROWEST_FOR_TWO_STEPS = 4
 """Bytes of a load below which a loop is not given two steps: a block takes many narrow loads, each with a comparison,
 and scalar registers do not hold them twice."""
+FLOATS_OF_8_BITS = ("fp8", "bf8")
 CACHE_LINE = 128
 """Bytes."""
 _COMPARED_DEPTH = 32
@@ -55,7 +58,9 @@ class Wish(NamedTuple):
         column_scales: whether a block of columns takes several scales of such a group.
         sparse: whether A has two of every four elements along K.
         arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
-        plain: whether C is stored two elements at a time or more, and no matrix read beside the sums.
+        single: whether C is stored one element at a time.
+        matrices: that are read beside the sums.
+        crowded: see `is_crowded`.
         in_lines: whether all rows of A and B begin where cache lines do.
         converts: whether B becomes another type on its way to registers, if it lies in fragment order.
         stays: whether workgroups stay, and keep what finds their blocks in scalar registers beside the loop.
@@ -80,7 +85,9 @@ class Wish(NamedTuple):
     group: int = 0
     column_scales: bool = False
     sparse: bool = False
-    plain: bool = True
+    single: bool = False
+    matrices: int = 0
+    crowded: bool = False
     in_lines: bool = True
     powers: bool = False
     converts: bool = False
@@ -120,16 +127,17 @@ def wish_of(problem: Problem, target: Target) -> Wish:
     dwords = all(one.in_dwords for one in problem.scaling)
     turned = _turned(problem, target)
     packed = problem.dtype == "fp4" and problem.b_dtype in ("", "fp4") and not problem.taken(target)
-    plain = all(one.kind != "full" for one in problem.side) and problem.aligned()[2] > 1
-    matrices = not (problem.sources or problem.merged or problem.windows)
-    pitches = zip(problem.held, (problem.lda, problem.ldb) if matrices else (problem.k,) * 2, strict=True)
+    aligned = problem.aligned()[2]
+    plain = not (problem.sources or problem.merged or problem.windows)
+    pitches = zip(problem.held, (problem.lda, problem.ldb) if plain else (problem.k,) * 2, strict=True)
     return Wish(
         problem.m, problem.n, problem.k, problem.taken(target) or problem.dtype, problem.layout, problem.load_bytes,
         problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
         len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scaled_group(target),
         any(one.operand != "a" and one.rows == 1 for one in problem.scaling), problem.ld_index is not None,
-        plain, all(pitch * one.step % (8 * CACHE_LINE) == 0 for one, pitch in pitches),
-        packed and problem.op in ("", "acc") and problem.aligned()[2] > 1 and dwords,
+        aligned == 1, matrices_of(problem.side), is_crowded(problem.side, problem.out, aligned),
+        all(pitch * one.step % (8 * CACHE_LINE) == 0 for one, pitch in pitches),
+        packed and problem.op in ("", "acc") and aligned > 1 and dwords,
         bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
         turned=any(one and not read for one, read in turned), reads_turn=tuple(read for _, read in turned),
     )  # fmt: skip
@@ -140,6 +148,25 @@ def _turned(problem: Problem, target: Target) -> list[tuple[bool, bool]]:
     able, operands = not problem.taken(target), zip(problem.held, problem.layout, "RC", strict=False)
     across = [(one.packing, one.packing is not None and own != along_k) for one, own, along_k in operands]
     return [(own, own and able and turns_packed(target, packing)) for packing, own in across]
+
+
+def is_crowded(sides: Iterable[SideTensor | SideSpec], out: str, align: int) -> bool:
+    """Whether what a slice of a block is computed from takes more registers than there are beside 128 accumulators of a
+    lane, at 16 elements of a lane at once: three matrices; of single elements two, or one where what is stored is
+    converted to 8 bits. By 256 x 256, a GELU with bias and three residuals spilled 4, of single elements 43.
+
+    Args:
+        out: type of C.
+        align: of its rows, in elements.
+    """
+    matrices = matrices_of(sides)
+    single = align == 1
+    return matrices > 2 - single - (single and out in FLOATS_OF_8_BITS)
+
+
+def matrices_of(sides: Iterable[SideTensor | SideSpec]) -> int:
+    """How many D tensors have an element for each of C."""
+    return sum(one.kind == "full" for one in sides)
 
 
 def bits_of(dtype: str) -> int:

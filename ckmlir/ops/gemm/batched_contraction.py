@@ -32,7 +32,7 @@ from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
-from ckmlir.ops.tensors.arrays import checked_strides, packed
+from ckmlir.ops.tensors.arrays import checked_strides
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
 
@@ -133,8 +133,10 @@ def _merged(single: Problem, lengths: Mapping[str, tuple[int, ...]], arrays: lis
     """The product of matrices that tensors are seen as."""
     strides: dict[str, dict[str, tuple[int, ...]]] = {}
     for array in arrays:
-        # Of an array without elements strides say nothing: packed ones fold.
-        found = array.strides if 0 not in array.shape else packed([max(length, 1) for length in array.shape])
+        # Of an array without elements strides say nothing: packed ones fold, as far as kernels take them.
+        found, known = array.strides, [max(length, 1) for length in array.shape]
+        if 0 in array.shape:
+            found = checked_strides(f"{array.name}_strides", known, None)
         own, steps = {}, iter(found)
         for group in ("g", *SIDES.get(array.name, SIDES["c"])):
             own[group] = tuple(next(steps) for _ in lengths[group])
