@@ -278,15 +278,30 @@ def _resource(state: Lowering, pointer: ir.Value, base: Index, space: Index) -> 
         if base.terms:
             moved, start = further(pointer, base), base.emit(64)
             left = emit.binary("subi", left, start)
-        if size.least < 0 or not near:
-            left = arith.maxsi(left, emit.constant(0, 32 if near else 64))
-        left = value("arith.extui", i64, [left]) if near else arith.minsi(left, emit.constant(LARGEST, 64))
+        if not near:
+            left = _reached(state, left)
+        elif size.least < 0:
+            left = arith.maxsi(left, emit.constant(0))
+        left = value("arith.extui", i64, [left])
         stride = value("arith.constant", i16, [], {"value": ir.IntegerAttr.get(i16, 0)})
         flags = value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, FLAGS)})
         assert left.type == i64
         return value("rocdl.make.buffer.rsrc", ir.Type.parse("!llvm.ptr<8>"), [moved, stride, left, flags])
 
     return emit.once(("resource", pointer, base.key, space.key), make)
+
+
+def _reached(state: Lowering, size: ir.Value) -> ir.Value:
+    """A 64-bit size as 32 bits: 0 where it is negative, and at most LARGEST.
+
+    By shifts and a comparison with 0, for which the scalar unit has instructions. Which of two 64-bit numbers is less
+    the vector unit would find out, with constants in vector registers; a loop that makes buffers would wait for it.
+    """
+    emit, i32 = state.emit, ir.IntegerType.get_signless(32)
+    fits = arith.cmpi(arith.CmpIPredicate.eq, emit.binary("shrui", size, emit.constant(31, 64)), emit.constant(0, 64))
+    high = arith.trunci(i32, emit.binary("shrui", size, emit.constant(32, 64)))
+    beyond = emit.binary("andi", emit.binary("xori", high, emit.constant(-1)), emit.constant(OUT_OF_RANGE))
+    return value("arith.select", i32, [fits, arith.trunci(i32, size), beyond])
 
 
 def _range(size: Index) -> Range:

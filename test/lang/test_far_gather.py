@@ -120,6 +120,30 @@ def test_a_negative_index_does_not_come_back_from_a_large_origin(chip: str, reac
         np.testing.assert_array_equal(found[exists, 1], 1 + 100 * (30 + ids[exists]))
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+def test_windows_in_five_gigabytes(chip: str) -> None:
+    """A window's buffer holds what is left behind its origin: more than 4 GiB, than 2, less, nothing, less than
+    nothing. The scalar unit finds out which.
+    """
+    arguments = {"pool": ptr("f32"), "origins": ptr("i32"), "y": ptr("f32"), "rows": i32, "pitch": i32}
+
+    @kernel("windows", target=get_target(chip), waves=2, arguments=arguments)
+    def windows(pool: Pointer, origins: Pointer, y: Pointer, rows: Scalar, pitch: Scalar) -> None:
+        whole = view(pool, (rows, 60), (pitch.multiple_of(4), 1)).pad(*TILE)
+        store(load(whole.window(TILE, (origins.scalar(0), 0))), view(y, TILE, (TILE[1], 1)).window(TILE, (0, 0)))
+
+    compiled = compile_traced(windows)
+    assert "v_cmp_lt_i64" not in compiled.assembly and "v_cmp_gt_i64" not in compiled.assembly
+    for origin in (0, 276, 787, 788, 789, 1024, 1290, 1299, 1300, 1310):
+        rows = (origin + np.arange(TILE[0])).astype(np.int32)
+        _, found = launch(compiled, rows, np.ones(TILE, np.float32), ROWS)
+        left = max(min(ROWS - origin, TILE[0]), 0)
+        assert not found[left:].any() and not found[:, 60:].any()
+        if left:
+            numbers = 100 * np.arange(origin, origin + left)[:, None]
+            np.testing.assert_array_equal(found[:left, :60], (numbers + np.arange(60)).astype(np.float32))
+
+
 def test_near_is_a_promise_that_a_checked_run_tests() -> None:
     """Near reaches 2 GiB: a launch with more rows breaks what the kernel says, and the finding names its line."""
     compiled = compile_traced(pool_kernel("gfx942", "near"))

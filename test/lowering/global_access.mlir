@@ -13,7 +13,8 @@
 // CHECK-DAG: %[[ROW64:.*]] = arith.extui %[[ROW]] : i32 to i64
 // CHECK-DAG: %[[PITCH64:.*]] = arith.extui %[[PITCH]] : i32 to i64
 // CHECK: llvm.getelementptr %[[P]][%{{.*}}] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i8
-// CHECK: %[[SIZE:.*]] = arith.minsi
+// CHECK: %[[BYTES:.*]] = arith.select
+// CHECK-NEXT: %[[SIZE:.*]] = arith.extui %[[BYTES]] : i32 to i64
 // CHECK: %[[RSRC:.*]] = rocdl.make.buffer.rsrc %{{.*}}, %{{.*}}, %[[SIZE]], %{{.*}} : <1> to <8>
 // CHECK-NOT: arith.cmpi
 // CHECK-NOT: arith.select
@@ -62,6 +63,8 @@ module attributes {ck.target = "gfx942"} {
 
 // Rows past the last lie past the end of the buffer: no predicate for them.
 // CHECK-LABEL: llvm.func @ragged_rows
+// CHECK-NOT: arith.cmpi {{[us]}}
+// CHECK: rocdl.make.buffer.rsrc
 // CHECK-NOT: arith.cmpi
 // CHECK-NOT: arith.select
 // CHECK: rocdl.raw.ptr.buffer.store
@@ -83,7 +86,7 @@ module attributes {ck.target = "gfx942"} {
 // CHECK-LABEL: llvm.func @ragged_columns
 // CHECK-SAME: %[[K:[a-z0-9]+]]: i32, %[[PITCH:[a-z0-9]+]]: i32)
 // CHECK: %[[INSIDE:.*]] = arith.cmpi ult, %{{.*}}, %[[K]] : i32
-// CHECK-NOT: arith.cmpi
+// CHECK-NOT: arith.cmpi {{[us]}}
 // CHECK: %[[OUT:.*]] = arith.constant -2147483648 : i32
 // CHECK: %[[OFFSET:.*]] = arith.select %[[INSIDE]], %{{.*}}, %[[OUT]] : i32
 // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]],
@@ -140,7 +143,7 @@ module attributes {ck.target = "gfx942"} {
 // CHECK: %[[SIGN:.*]] = arith.andi %[[LAST]], %{{.*}} : i32
 // CHECK: arith.ori %{{.*}}, %[[SIGN]] : i32
 // CHECK: rocdl.raw.ptr.buffer.load
-// CHECK-NOT: arith.cmpi
+// CHECK-NOT: arith.cmpi {{[us]}}
 // CHECK: arith.addi %[[LEFT]], %{{.*}} : i32
 // CHECK: rocdl.raw.ptr.buffer.load
 !view = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[?1%8, 1]); d2 = right_pad(d0, length=?0, multiple=32); view(d2, d1) align 8">
@@ -175,7 +178,7 @@ module attributes {ck.target = "gfx942"} {
 // CHECK: %[[MOVING:.*]] = arith.andi %{{.*}}, %[[BIT]] : i32
 // CHECK: arith.ori %[[JOINED]], %[[MOVING]] : i32
 // CHECK: rocdl.raw.ptr.buffer.load
-// CHECK-NOT: arith.cmpi
+// CHECK-NOT: arith.cmpi {{[us]}}
 // CHECK: arith.ori
 // CHECK: rocdl.raw.ptr.buffer.load
 !view = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 24], strides=[?1%8, 1]); d2 = right_pad(d0, length=?0, multiple=32); d3 = right_pad(d1, length=24, multiple=32); view(d2, d3) align 8">
@@ -219,16 +222,22 @@ module attributes {ck.target = "gfx942"} {
 // -----
 
 // A size whose lengths and strides are known to be small is computed in 32 bits, and one that cannot be negative is not
-// asked for that; one number that is not known, and 64 bits and both ends are asked for.
+// asked for that; one number that is not known, and 64 bits and both ends are asked for, by shifts and a comparison with
+// 0: comparisons of 64 bits as more or less are the vector unit's.
 // CHECK-LABEL: llvm.func @known_to_be_small
 // CHECK: %[[ROWS:.*]] = arith.select
 // CHECK: %[[ALL:.*]] = arith.muli %[[ROWS]], %{{.*}} : i32
 // CHECK-NEXT: %[[BYTES:.*]] = arith.shli %[[ALL]], {{.*}} : i32
 // CHECK-NEXT: %[[SIZE:.*]] = arith.extui %[[BYTES]] : i32 to i64
 // CHECK: rocdl.make.buffer.rsrc %{{.*}}, %{{.*}}, %[[SIZE]]
-// CHECK: %[[AT_LEAST:.*]] = arith.maxsi {{.*}} : i64
-// CHECK: %[[AT_MOST:.*]] = arith.minsi %[[AT_LEAST]], {{.*}} : i64
-// CHECK: rocdl.make.buffer.rsrc %{{.*}}, %{{.*}}, %[[AT_MOST]]
+// CHECK-NOT: arith.{{min|max}}
+// CHECK: %[[HIGH:.*]] = arith.shrui %[[ALL64:.*]], %c31_i64 : i64
+// CHECK: %[[FITS:.*]] = arith.cmpi eq, %[[HIGH]], %c0_i64{{.*}} : i64
+// CHECK: %[[BEYOND:.*]] = arith.andi %{{.*}}, %c-2147483648_i32
+// CHECK: %[[LOW:.*]] = arith.trunci %[[ALL64]] : i64 to i32
+// CHECK: %[[REACHED:.*]] = arith.select %[[FITS]], %[[LOW]], %[[BEYOND]] : i32
+// CHECK: %[[SIZE64:.*]] = arith.extui %[[REACHED]] : i32 to i64
+// CHECK: rocdl.make.buffer.rsrc %{{.*}}, %{{.*}}, %[[SIZE64]]
 !view = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?1%8], strides=[?1%8, 1]); view(d0, d1) align 8">
 !window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?1%8], strides=[?1%8, 1]); view(d0, d1) align 8", [16, 32]>
 module attributes {ck.target = "gfx942"} {

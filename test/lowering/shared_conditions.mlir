@@ -13,6 +13,7 @@
 module attributes {ck.target = "gfx942"} {
   // CHECK-LABEL: llvm.func @columns
   // CHECK: ^bb1(%[[K:.*]]: i32):
+  // CHECK: rocdl.make.buffer.rsrc
   // CHECK: %[[OFFSET:.*]] = arith.select
   // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]], %[[STEP:.*]], 0 :
   // CHECK: %[[FURTHER:.*]] = arith.addi %{{.*}}, %[[STEP]] : i32
@@ -37,6 +38,7 @@ module attributes {ck.target = "gfx942"} {
   // Of sixteen loads each four have an offset, and the distances within them in common.
   // CHECK-LABEL: llvm.func @fours
   // CHECK: ^bb1(%[[K:.*]]: i32):
+  // CHECK: rocdl.make.buffer.rsrc
   // CHECK: %[[OFFSET0:.*]] = arith.select
   // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET0]], %[[STEP:.*]], 0 :
   // CHECK-NOT: arith.select
@@ -94,6 +96,7 @@ module attributes {ck.target = "gfx942"} {
   // Rows behind the last are refused by the lane's offset: it has the distance between rows.
   // CHECK-LABEL: llvm.func @rows
   // CHECK: ^bb1(%[[K:.*]]: i32):
+  // CHECK: rocdl.make.buffer.rsrc
   // CHECK: %[[FIRST:.*]] = arith.select
   // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[FIRST]], %[[STEP:.*]], 0 :
   // CHECK: %[[SECOND:.*]] = arith.select
