@@ -4,7 +4,23 @@ from typing import Any
 
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, cast, gather, i32, kernel, load, loop, ptr, stage, store, view, workgroup_id, zeros
+from ckmlir.lang import (
+    Kernel,
+    cast,
+    coordinates,
+    gather,
+    i32,
+    kernel,
+    load,
+    loop,
+    ptr,
+    stage,
+    store,
+    view,
+    where,
+    workgroup_id,
+    zeros,
+)
 from ckmlir.ops.indexed.embedding_bag import BAG_ROWS, EmbeddingBagSpec
 from ckmlir.ops.indexed.rows import WAVES
 from ckmlir.targets import Target
@@ -30,6 +46,7 @@ def build(spec: EmbeddingBagSpec, target: Target) -> Kernel:
             with stage("number"):
                 ids = view(given.ids.offset(step.index), (given.m,), (given.k,)).pad(tile[0])
                 numbers = load(ids.window(tile[:1], (row,)))
+                numbers = where(coordinates(numbers, 0) < given.m - row, numbers, -1)
             with stage("load"):
                 found = gather(table, numbers, 0, lies)
             with stage("add"):
