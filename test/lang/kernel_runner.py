@@ -76,14 +76,16 @@ def _contents(memory: Any, argument: Any) -> Any:
     return memory.read(argument.dtype, argument.shape)
 
 
-def prove(fragments: str, scheduled: str) -> None:
-    """The scheduled kernel is free of races and computes what its fragments do."""
+def prove(fragments: str, scheduled: str, *, large: bool = False) -> None:
+    """The scheduled kernel is free of races and computes what its fragments do; a `large` one may need more registers
+    than there are.
+    """
     before, after = ir.Module.parse(fragments), ir.Module.parse(scheduled)
-    findings = check_module(after, before)
+    findings = [one for one in check_module(after, before) if not (large and one.check == "registers")]
     assert not findings, "\n".join(map(str, findings))
 
 
-def compile_traced(kernel: Kernel, *, proved: bool = True) -> Compiled:
+def compile_traced(kernel: Kernel, *, proved: bool = True, large: bool = False) -> Compiled:
     """The whole chain, verified after every pass, and its schedule proved."""
     with kernel.module.context:
         keep = ("fragments", "scheduled", "rocdl")
@@ -91,5 +93,5 @@ def compile_traced(kernel: Kernel, *, proved: bool = True) -> Compiled:
         made = emit_code_object(kernel.module, kernel.target.name, keep={"asm"})
         texts = stages.artifacts
         if proved:
-            prove(texts["fragments"], texts["scheduled"])
+            prove(texts["fragments"], texts["scheduled"], large=large)
     return Compiled(kernel, made.hsaco, texts["scheduled"], texts["rocdl"], str(made.artifacts["asm"]))

@@ -21,7 +21,7 @@ from ckmlir.targets import get_target
 def test_a_drawn_program(seed: int) -> None:
     """Loads, arithmetic, reductions, scans, moves through LDS, indices, loops, branches, of tiles that lie anyhow."""
     program = Drawing(seed).program()
-    compiled = compile_traced(program.traced(get_target(CHIPS[seed % len(CHIPS)])))
+    compiled = compile_traced(program.traced(get_target(CHIPS[seed % len(CHIPS)])), large=True)
     found = compiled.run(*program.arrays, np.int32(3), checks="all")
     for number, (got, wanted) in enumerate(zip(found, program.computed(), strict=True)):
         np.testing.assert_array_equal(got, wanted, f"array {number}")
