@@ -60,7 +60,7 @@ def compile_file(
         except ir.MLIRError:
             raise CkmlirError("\n".join(map(str, found)) or f"{path}: no MLIR") from None
     try:
-        with progress(f"compiling {path}"):
+        with progress(f"compiling {path}", printing=bool(print_after)):
             return compile_module(module, begin=begin, keep=keep, print_after=print_after)
     except CkmlirError as error:
         raise CkmlirError(f"{path}: {error}") from None

@@ -169,7 +169,7 @@ def _compiled(
     shown: Collection[str] | IrPrinter,
 ) -> CompiledKernel:
     """The kernel, from the cache where nothing is asked for that only compiling gives."""
-    with progress(f"compiling {spec.name} for {target.name}"):
+    with progress(f"compiling {spec.name} for {target.name}", printing=bool(shown)):
         if kept or shown or options.timing:
             return compile_kernel(operator, spec, target, keep=kept, print_after=shown)
         from ckmlir.runtime.compile_cache import compile_cached

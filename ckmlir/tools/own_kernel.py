@@ -168,7 +168,8 @@ def scheduled_kernel(
 
     operator, problem, target = request
     spec = operator.spec(problem, target)
-    with progress(f"compiling under {schedule.name}" if schedule else f"compiling {spec.name} with further passes"):
+    what = f"compiling under {schedule.name}" if schedule else f"compiling {spec.name} with further passes"
+    with progress(what, printing=bool(print_after)):
         return compile_scheduled(
             operator, spec, target, schedule, added=added, keep=keep, print_after=print_after
         )

@@ -27,13 +27,16 @@ def begin_silence() -> None:
 
 
 @contextmanager
-def progress(text: str) -> Iterator[None]:
-    """Say `text` while the block runs.
+def progress(text: str, *, printing: bool = False) -> Iterator[None]:
+    """Say `text` while the block runs; nothing where the block is `printing` there, as IR that can be read back.
 
     A terminal shows it at once, with the seconds that it has taken so far, and it is gone afterwards. Anything else, as
     a file of a batch system, gets one line once there was silence for `SILENT_SECONDS`: several blocks that each take a
     little less must not add up to a command that seems to hang.
     """
+    if printing:
+        yield
+        return
     over = threading.Event()
     show = _on_terminal if sys.stderr.isatty() else _in_file
     thread = threading.Thread(target=show, args=(text, over, sys.stderr), name="ckmlir progress", daemon=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import time
+from pathlib import Path
 
 import pytest
 
+from ckmlir.dialect.context import ck_context
+from ckmlir.mlir import ir
 from ckmlir.tools import progress as module
 from ckmlir.tools.cli import main
 from ckmlir.tools.progress import progress
@@ -69,3 +72,15 @@ def test_it_costs_nothing() -> None:
         with progress("nothing"):
             pass
     assert time.perf_counter() - begin < 1
+
+
+def test_nothing_stands_between_what_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0.001)
+    printed = ["--print-after", "ck-split-tiles", "-o", str(tmp_path / "copy.hsaco")]
+    assert main(["compile", "copy", "m=64", "n=64", "--arch", "gfx942", *printed]) == 0
+    text = capsys.readouterr().err
+    assert text.startswith("// -----// IR Dump")
+    with ck_context():
+        assert ir.Module.parse(text).operation.verify()
