@@ -4,6 +4,7 @@ gradients are adjoints.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -22,6 +23,7 @@ from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
 from ckmlir.sim.decode import disassemble
+from ckmlir.sim.simulator import Simulator
 from ckmlir.targets import get_target
 
 OPERATOR = find_operator("conv_bwd_data")
@@ -270,6 +272,30 @@ def spilled(kernel: CompiledKernel) -> tuple[int, int, int]:
     """Vector and scalar registers that a kernel spills, and its bytes of scratch."""
     found = kernel.code_object.kernel(kernel.kernel_name).metadata
     return found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size
+
+
+def test_gradients_beyond_two_gibibytes() -> None:
+    """2.5 GiB of dy, most of it of windows wholly in the padding, in address space that takes no memory."""
+    length, padding, k = 300, 2**24, 8
+    keys = {"n": 5, "image": (length,), "c": 8, "k": k, "window": 2, "pads": padding, "dilations": 3}
+    problem = OPERATOR.problem(**keys)
+    dy, w, dx = OPERATOR.arrays(problem)
+    assert dy.nbytes > 2**31
+    simulator, random = Simulator("gfx942"), np.random.default_rng(1)
+    area = np.frombuffer(mmap.mmap(-1, dy.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000), np.uint8)
+    simulator.share(area, "dy")  # MAP_NORESERVE
+    seen = area.view(np.float16).reshape(dy.shape)[:, padding - 3 : padding + length, 0]
+    seen[...] = random.standard_normal(seen.shape).astype(np.float16)
+    weights = random.standard_normal(w.shape).astype(np.float16)
+    spec = OPERATOR.spec(problem, GFX942)
+    compiled, launch = compile_kernel(OPERATOR, spec, GFX942), OPERATOR.launch(problem, spec, GFX942)
+    output = simulator.upload(np.zeros(dx.shape, np.float16))
+    pointers = {"dy": np.uint64(area.ctypes.data), "w": simulator.upload(weights), "dx": output}
+    arguments = [pointers[one] if isinstance(one, str) else one for one in launch.arguments]
+    simulator.launch(compiled.code_object, compiled.kernel_name, launch.grid, launch.block, arguments)
+    near, far = seen[:, 3:].astype(np.float64), seen[:, :-3].astype(np.float64)
+    wanted = near @ weights[0, :, 0].astype(np.float64) + far @ weights[0, :, 1].astype(np.float64)
+    np.testing.assert_allclose(output.read("f2", dx.shape)[:, :, 0].astype(np.float64), wanted, rtol=2e-3, atol=2e-2)
 
 
 @pytest.mark.parametrize(("keys", "words"), [
