@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import mmap
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
 from ckmlir.sim.decode.decoder import disassemble
 from ckmlir.sim.simulator import Simulator
 from ckmlir.targets import get_target
+from ckmlir.targets.cdna import WAVE_SIZE
 
 OPERATOR = find_operator("conv_fwd")
 GFX942 = get_target("gfx942")
@@ -144,6 +147,40 @@ def test_images_beyond_two_gibibytes() -> None:
     simulator.launch(compiled.code_object, compiled.kernel_name, launch.grid, launch.block, arguments)
     wanted = places.astype(np.float64) * weights.reshape(groups, 1).astype(np.float64)
     np.testing.assert_allclose(output.read("f2", y.shape).astype(np.float64), wanted, rtol=2e-3, atol=1e-3)
+
+
+NARROW: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gfx942", {"g": 11, "window": 7, "pads": 3, "dtype": "f16"}), ("gfx950", {"g": 63, "dtype": "bf16"}),
+    ("gfx90a", {"g": 127, "dtype": "bf16", "op": "silu(acc) + d0", "d_kind": "full"}),
+    ("gfx942", {"g": 62, "window": 7, "pads": 3, "dtype": "f16"}), ("gfx90a", {"g": 21, "dtype": "i8"}),
+    ("gfx950", {"g": 2, "dtype": "f16"}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("chip", "keys"), [
+    pytest.param(*one, marks=pytest.mark.full if number > 1 else ()) for number, one in enumerate(NARROW)
+])  # fmt: skip
+def test_narrow_loads_share_coordinates(chip: str, keys: dict[str, Any]) -> None:
+    """Single elements, or pairs: nothing is spilled, and a place takes few instructions for each sum of a lane."""
+    target = get_target(chip)
+    spec = OPERATOR.spec(OPERATOR.problem(n=8, c=1, k=1, image=(56, 56), **keys), target)
+    assert spec.is_depthwise and spec.align[0] <= 2
+    kernel = compile_kernel(OPERATOR, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+    sums = spec.block[0] * spec.block[1] // (spec.wave_count * WAVE_SIZE)
+    assert len(steady_loop(kernel.code_object, kernel.kernel_name).instructions) <= 32 * sums
+
+
+def test_blocks_of_few_rows() -> None:
+    """A kernel that somebody names: 24 rows, of which 8 are the most that lanes can share evenly."""
+    keys: dict[str, Any] = {"n": 2, "g": 9, "c": 1, "k": 1, "image": (9, 8)}
+    problem = OPERATOR.problem(**keys)
+    named = replace(OPERATOR.spec(problem, GFX942), block=(24, 8, 1), waves=(1, 1), pad="mn")
+    assert not OPERATOR.validate(named, GFX942)
+    arrays = OPERATOR.inputs(problem, GFX942, seed=3)
+    result = run_operator(OPERATOR, problem, arrays, GFX942, open_device("sim", GFX942), spec=named)
+    assert all(one.ok for one in check_outputs(OPERATOR, problem, arrays, result.outputs, GFX942))
 
 
 @pytest.mark.parametrize(("field", "value"), [

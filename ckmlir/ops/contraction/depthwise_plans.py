@@ -27,6 +27,12 @@ SUMS = 64
 """Of a lane where groups are single channels, and half as many where they are not. By the model on gfx942, in us, 32
 images of 56 x 56 by 3 x 3 with 128 channels: 15.2, with 32 sums 18.6; with 32 groups of 4 channels 28.8 and 26.6.
 """
+SUMS_PER_ELEMENT, LEAST_LOADED = 8, 2
+"""Sums of a lane at most, for each element that it loads at once, of which two count at least: each load has an offset
+of its own. By the model on gfx942, in us, the same images of 127 and 124 channels, which lanes load by 1 and 4: with 8
+sums 37.0 (and eight images by 7 x 7 58.1, with 16 45.0), 16 36.2 and 25.9, 32 40.5 and 26.1, 64 46.2 and 29.8. With 64
+of 11 channels by 7 x 7 kernels took scratch.
+"""
 MOST_WAVES = 2
 """Along rows: one, unless its lanes have fewer sums. By the model with 128 channels: two 16.6, four 16.8."""
 EPILOGUE = "direct"
@@ -35,12 +41,17 @@ REGISTERS_PER_LOAD = 3
 """Beside its data a load takes coordinates and an offset."""
 
 
-def depthwise_block(columns: int, known: DepthwiseSpec) -> tuple[tuple[int, int, int], tuple[int, int]]:
-    """The block for so many columns of y, of whole groups and as many rows as fill the lanes, and its waves."""
+def depthwise_block(
+    columns: int, known: DepthwiseSpec, align: int
+) -> tuple[tuple[int, int, int], tuple[int, int]]:
+    """The block for so many columns of y, of whole groups and as many rows as fill the lanes, and its waves, of images
+    of which lanes load `align` elements at once.
+    """
     found = known.multiplier
     while found < min(columns, MOST_COLUMNS):
         found *= 2
-    sums = SUMS if known.channels == known.multiplier == 1 else SUMS // 2
+    most = SUMS if known.channels == known.multiplier == 1 else SUMS // 2
+    sums = min(most, SUMS_PER_ELEMENT * max(align, LEAST_LOADED))
     while sums * known.channels > MOST_LOADED * known.multiplier:
         sums //= 2
     waves = min(SUMS // sums, MOST_WAVES)

@@ -92,7 +92,8 @@ class ConvFwd(ConvolutionOperator):
         if not isinstance(problem.windows, Depthwise):
             yield from super().proposals(problem, target)
             return
-        block, waves = depthwise_block(problem.n, problem.windows.described)
+        align, *_ = problem.aligned()
+        block, waves = depthwise_block(problem.n, problem.windows.described, align)
         for schedule in SCHEDULES:
             asked = replace(problem, mfma=NO_INSTRUCTION, epilogue=EPILOGUE)
             yield dataclasses.replace(self.planned(asked, Plan(schedule, block, waves), "store", target), slices=(1, 1))
