@@ -238,6 +238,21 @@ def test_what_is_queued() -> None:
     assert GROUPED.arrays(GROUPED.problem(table="device"))[0].name == "table"
 
 
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942"])
+def test_who_does_not_stay_keeps_no_register_in_a_lane(chip: str) -> None:
+    """Many D tensors beside rows that are compared: a workgroup for each block, unless they are told to stay."""
+    target = get_target(chip)
+    keys = {"m": (7768, 7233), "n": 2752, "k": 3456, "dtype": "bf16", "layout": "CRR", "out": "f32"}
+    keys |= {"op": "gelu(acc) * d0 + d1 * d2 * alpha + beta * silu(d3)"}
+    spec = GROUPED.spec(GROUPED.problem(**keys), target)
+    assert spec.walk == "table"
+    kernel = compile_kernel(GROUPED, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+    for changed in ({"persistent": 1}, {"op": "acc * d0 + d1"}, {"m": (7768, 7232)}):
+        assert GROUPED.spec(GROUPED.problem(**keys | changed), target).walk == "persistent"
+
+
 def test_who_stays() -> None:
     """By default where there are more blocks than the chip holds."""
     few, many = GROUPED.problem(m="128", n="128"), GROUPED.problem(m="4096,128", n="4096,128", k=64)

@@ -60,7 +60,7 @@ from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_of
-from ckmlir.ops.contraction.wishes import wish_of
+from ckmlir.ops.contraction.wishes import Wish, wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.gemm.grouped_keys import EACH, LAUNCH_KEYS, NUMBERS, PLACES
@@ -71,6 +71,10 @@ from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, PackOnHost, Workspace, place_of
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
+
+MOST_BESIDE = 2
+"""D tensors beside which workgroups stay by default where rows are compared: three and four in CRR with m = 7233 kept
+up to 35 scalar registers in lanes, none with a block for each."""
 
 
 class GroupedGemm(ProductOperator[GroupedProblem]):
@@ -130,7 +134,7 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
             for some in (found, other_blocks(found[-1], own, target))
         )
         spec = first_valid(candidates, lambda one: self.validate(one, target), others)
-        return dataclasses.replace(spec, walk="persistent" if self._stays(problem, spec, target) else "table")
+        return dataclasses.replace(spec, walk="persistent" if self._stays(problem, wish, spec, target) else "table")
 
     def lengths(self, problem: GroupedProblem) -> Sequence[tuple[int, int, int]]:
         return [one.lengths for one in problem.live or problem.products]
@@ -147,10 +151,12 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
             scaling=scaling,
         )  # fmt: skip
 
-    def _stays(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> bool:
-        if problem.persistent is not None:
-            return problem.persistent
-        return problem.on_device or self._blocks(problem, spec, target) > held(spec, target)
+    def _stays(self, problem: GroupedProblem, wish: Wish, spec: ContractionSpec, target: Target) -> bool:
+        if problem.persistent is not None or problem.on_device:
+            return problem.persistent is not False
+        # Those who stay keep all D tensors of a block beside the comparisons of the next one's rows.
+        crowded = wish.compares_rows and len(spec.side) > MOST_BESIDE
+        return not crowded and self._blocks(problem, spec, target) > held(spec, target)
 
     def _blocks(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> int:
         return sum(blocks_of(one, spec, target) for one in problem.products)
