@@ -13,7 +13,7 @@ from ckmlir.targets import get_target
 
 FMHA = find_operator("fmha_fwd")
 MANY = {"b": 1, "h": 16, "sq": 4096, "d": 128}
-TURNS = "qr_async_ping_pong"
+TURNS, AHEAD = "qr_async_ping_pong", "qr_two_ahead"
 
 
 @pytest.mark.parametrize(("chip", "keys", "schedule"), [
@@ -40,12 +40,12 @@ TURNS = "qr_async_ping_pong"
     ("gfx950", {**MANY, "d": 256, "sk": 1000}, "qr"),
     ("gfx950", {**MANY, "d": 192, "mask": "window:600,0"}, "qr_woven_async"),
     ("gfx942", {**MANY, "d": 128, "dv": 64}, "qr"),
-    ("gfx942", {**MANY, "mask": "top_left"}, "qr"),  # 256 workgroups that weave, one for every compute unit
+    ("gfx942", {**MANY, "mask": "top_left"}, AHEAD),  # 256 workgroups that weave, one for every compute unit
     ("gfx942", {**MANY, "h": 20, "mask": "top_left"}, "qr_woven"),
     ("gfx90a", {**MANY, "mask": "top_left"}, "qr_woven"),
-    ("gfx90a", {**MANY, "h": 6, "mask": "top_left"}, "qr"),
+    ("gfx90a", {**MANY, "h": 6, "mask": "top_left"}, AHEAD),
     ("gfx950", {**MANY, "mask": "top_left"}, "qr_woven_async"),
-    ("gfx942", {**MANY, "mask": "top_left", "sq": 4000, "sk": 4001}, "qr"),
+    ("gfx942", {**MANY, "mask": "top_left", "sq": 4000, "sk": 4001}, AHEAD),
     ("gfx950", {**MANY, "mask": "top_left", "d": 64}, "qr_woven_async_far"),
     ("gfx942", {**MANY, "mask": "top_left", "d": 64}, "qr_woven"),
     ("gfx950", {**MANY, "mask": "window:600,0"}, "qr_woven_async"),
@@ -53,8 +53,8 @@ TURNS = "qr_async_ping_pong"
     ("gfx950", {**MANY, "mask": "window:255,0", "d": 64}, "qr_woven_async_far"),
     ("gfx950", {**MANY, "mask": "window:255,0,4", "d": 64}, "qr"),
     ("gfx950", {**MANY, "mask": "window:255,0"}, "qr"),
-    ("gfx942", {**MANY, "mask": "window:600,0"}, "qr"),
-    ("gfx942", {**MANY, "sq": 2432}, "qr"),  # 304 workgroups of four waves, one for every compute unit
+    ("gfx942", {**MANY, "mask": "window:600,0"}, AHEAD),
+    ("gfx942", {**MANY, "sq": 2432}, AHEAD),  # 304 workgroups of four waves, one for every compute unit
     ("gfx942", {**MANY, "sq": 2433, "sk": 4096}, "qr_woven"),
     ("gfx942", {**MANY, "schedule": "qr"}, "qr"),
     ("gfx950", {**MANY, "schedule": TURNS}, TURNS),
@@ -87,7 +87,11 @@ BESIDE: list[tuple[str, str, dict[str, Any], str, int]] = [
     ("fmha_fwd_pagedkv", "gfx942", {**PAGES, "page_size": 16, "d": 64}, "qr_woven", 256),
     ("fmha_fwd_pagedkv", "gfx950", {**PAGES, "page_size": 16, "mask": "bottom_right"}, "qr", 128),
     ("fmha_fwd_pagedkv", "gfx90a", {**PAGES, "page_size": 16, "soft_cap": 30}, "qr", 128),
-    ("fmha_fwd_splitkv", "gfx942", {**PAGES, "page_size": 64, "splits": 2}, "qr", 128),
+    ("fmha_fwd_splitkv", "gfx942", {**PAGES, "page_size": 64, "splits": 2}, AHEAD, 128),
+    ("fmha_fwd_pagedkv", "gfx942", {**PAGES, "page_size": 16, "mask": "bottom_right"}, AHEAD, 128),
+    ("fmha_fwd", "gfx90a", {**MANY, "mask": "window:600,0,4"}, AHEAD, 128),
+    ("fmha_fwd", "gfx942", {**MANY, "mask": "generic:1,1", "v_layout": "columns"}, "qr", 128),  # spilled a register
+    ("fmha_fwd", "gfx942", {**MANY, "mask": "window:600,0", "soft_cap": 1}, "qr", 128),
 ]
 """Operators, chips and requests with a schedule and the height of a block."""
 

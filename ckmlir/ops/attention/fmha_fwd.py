@@ -38,14 +38,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
+from ckmlir.ops.attention.fmha_fwd_proposals import axes_of, proposed_specs
 from ckmlir.ops.attention.fmha_fwd_spec import (
     DTYPES,
     HEAD_TILES,
     OUTPUTS,
     TAKEN,
     FmhaFwdSpec,
-    axes_of,
-    proposed_specs,
 )  # fmt: skip
 from ckmlir.ops.attention.fmha_fwd_validity import invalid_fields
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ckmlir.ops.attention.schedule_choice import DEFAULT
+from ckmlir.ops.attention.schedule_choice import AHEAD, DEFAULT
 from ckmlir.ops.scalars import ceil_div
 
-AHEAD = "qr_two_ahead"
-"""The schedule of blocks of few rows."""
 FEW_ROWS = (16, 32)
 MOST_AHEAD = 128
 """Channels of heads up to which two blocks are loaded ahead."""

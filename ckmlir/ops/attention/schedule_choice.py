@@ -8,11 +8,12 @@ from ckmlir.ops.attention.paged_spec import gathers, page_size
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
-DEFAULT, OUT_OF_PHASE, WOVEN = "qr", "qr_async_ping_pong", "qr_woven"
+DEFAULT, AHEAD, OUT_OF_PHASE, WOVEN = "qr", "qr_two_ahead", "qr_async_ping_pong", "qr_woven"
 WOVEN_COPIES, WOVEN_FAR = "qr_woven_async", "qr_woven_async_far"
 WOVEN_BYTES, WOVEN_DEEP = "qr_woven_bytes", "qr_woven_deep"
 LATE = "qr_late"
-"""The schedule that fits everywhere, the one whose groups of waves take turns, and those that weave the softmax between
+"""The schedule that fits everywhere, that with two blocks of keys on their way, the one whose groups of waves take
+turns, and those that weave the softmax between
 the matrix instructions. Two of these copy K and V to LDS without registers; WOVEN_FAR begins earlier, for steps of 64
 channels, which end before a copy of the step before is there. The two for 8-bit types make four weights at a time; the
 second is for matrix instructions of DEEP channels, whose operands are 32 bytes. LATE loads what a step takes when the
@@ -131,6 +132,17 @@ def slack(schedule: str, tile: int) -> float:
     """
     pays = schedule in COPYING or (schedule == WOVEN and tile < WIDE)
     return SLACK if pays else 0.0
+
+
+def ahead(tile: int, target: Target) -> list[str]:
+    """The schedule that loads two blocks of keys ahead, where that pays: for 16-bit operands that fill so many
+    registers that a SIMD holds one wave anyway. Parts do not leave that many (dropout spilled up to 102, a soft cap 4),
+    nor do columns of V. 8-bit types, and chips that turn V while they read LDS, need fewer, and two waves are better.
+
+    Args:
+        tile: channels of the tiles of all operands.
+    """
+    return [AHEAD] if tile == WIDE and not target.has("lds_transpose_read") else []
 
 
 def turns(tile: int, rate: float) -> list[str]:

@@ -1,0 +1,152 @@
+"""Which kernels of attention forward a problem may take, the best first."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from ckmlir.dialect.schedule_items import Fence
+from ckmlir.ops.attention.fmha_fwd_spec import (
+    BY_INSTRUCTION_TILE,
+    HEAD_TILES,
+    KEY_BLOCKS,
+    QUERIES_PER_WAVE,
+    WAVES,
+    FmhaFwdSpec,
+    draws,
+    head_tile,
+    keys_of_scale,
+    scaled_by_instruction,
+)
+from ckmlir.ops.attention.row_choice import FEW_ROWS, few_rows, packs
+from ckmlir.ops.attention.schedule_choice import (
+    DEFAULT,
+    LATE,
+    TOGETHER,
+    ahead,
+    turns,
+    weaves_beside,
+    woven,
+    woven_bytes,
+)
+from ckmlir.ops.attention.schedule_choice import edge as choose_edge
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.scalars import ceil_div
+from ckmlir.ops.schedules import ATTENTION as SCHEDULES
+from ckmlir.ops.schedules import parse as parse_schedule
+from ckmlir.targets import Target
+
+MOST_BETWEEN_FENCES = 128
+"""Channels of heads with which a schedule that fences its phases takes the longest block of keys."""
+LEAST_SHARED = 16
+"""Keys that share a scale, from which on a block has few enough scales for scalar registers."""
+MOST_TWICE = 128
+"""Channels up to which there is room for the scales of two steps."""
+NARROW = ("bias_f16_1", "bias_bf16_1", "bias_f16_2", "bias_bf16_2", "bias_f32_1")
+"""Words of parts that load fewer than eight bytes at a time."""
+
+
+def proposed_specs(
+    *, d: int, dv: int, heads: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool,
+    schedule: str | None, edge: str | None, reach: int, target: Target, sequences: tuple[str, str] = ("", ""),
+    v_columns: int = 0, parts: tuple[str, ...] = (), source: str = "", split: bool = False, sharing: int = 1,
+    v_dtype: str = "", stored: str = "",
+) -> list[FmhaFwdSpec]:  # fmt: skip
+    """Kernels for a problem with so many heads in all batches, of which `sharing` at a time may be packed in rows, and
+    queries that attend to at most `reach` keys, the best first: of the schedules, if none is named, and then of the
+    blocks of keys, largest first.
+    """
+    deep, size = scaled_by_instruction(parts), find_dtype(dtype).bytes
+    tile, whole = _common_tile(d, dv), sk % KEY_BLOCKS[0] == 0 and not sequences[1]
+    packed = packs(sq, sharing)
+    together = sharing if packed else 1
+    workgroups = heads // together * ceil_div(sq * together, WAVES * QUERIES_PER_WAVE[0])
+    many = workgroups > target.compute_units and not v_columns and not split
+    plain = many and size == 2 and weaves_beside(parts, mask, source, KEY_BLOCKS[0])
+    able = target.mfmas(dtype)
+    names = [schedule] if schedule else [LATE if deep and max(d, dv) > MOST_TWICE else DEFAULT]
+    if not schedule and size == 2 and not parts and not v_columns:
+        names = [*ahead(tile, target), *names]
+    alone = many and able and not parts and not source and not any(sequences)
+    if not schedule and plain:
+        after = turns(tile, target.mfma_rate(able[0])) if alone and mask == "none" else []
+        names = [*woven(tile, reach, mask, whole=whole, plain=workgroups, target=target), *after, *names]
+    elif not schedule and alone and size == 1:
+        names = [*woven_bytes(tile, reach, mask, able[0].k), *names]
+    # The fastest of its rows comes first.
+    own_tile = BY_INSTRUCTION_TILE if deep else _common_tile(d)
+    heights = QUERIES_PER_WAVE[:1] if deep or draws(parts) else QUERIES_PER_WAVE
+    tried = [one for rows in heights for one in able if one.m == rows and one.scaled >= deep]
+    shapes = [(one.m, one.n, one.k) for one in tried] or [(32, 32, 8)]
+    rows_of = dict.fromkeys(rows for rows, *_ in shapes)
+
+    def kernel(name: str, queries: int, keys: int, waves: int, rows: int, own: str, along: int) -> FmhaFwdSpec:
+        fitting = [one for one in shapes if one[0] == rows and own_tile % one[2] == 0 == keys % one[2]]
+        return FmhaFwdSpec(
+            dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves,
+            mfma=(fitting or [one for one in shapes if one[0] == rows])[0], mask=mask, lse=lse,
+            pad_sq=packed or sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
+            schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, source=source, split=split,
+            edge=edge or own, along_keys=along, packed=packed,
+            v_dtype=v_dtype, stored=stored,
+        )  # fmt: skip
+
+    candidates = [
+        kernel(one.schedule, one.rows, one.keys, one.waves, FEW_ROWS[0], TOGETHER, one.waves)
+        for one in few_rows(sq * together, max(d, dv), mask, schedule)
+        if FEW_ROWS[0] in rows_of and one.keys in _key_blocks(one.schedule, max(d, dv), parts, source)
+    ]
+    for name in names:
+        own = choose_edge(name, tile, mask) if plain else TOGETHER
+        candidates += [
+            kernel(name, waves * rows, keys, waves, rows, own, 1)
+            for waves, rows, keys in itertools.product(
+                _waves(name, alone=bool(schedule) and not deep), rows_of, _key_blocks(name, max(d, dv), parts, source)
+            )
+        ]
+    return candidates
+
+
+def axes_of(dtype: str, target: Target) -> dict[str, Sequence[object]]:
+    """What a kernel may be otherwise (`Operator.axes`); not all combinations make sense."""
+    shapes = dict.fromkeys((one.m, one.n, one.k) for one in target.mfmas(dtype))
+    waves = (WAVES, 2 * WAVES)
+    blocks = itertools.product(sorted({count * rows for count in waves for rows in QUERIES_PER_WAVE}), KEY_BLOCKS)
+    return {"block": tuple(blocks), "waves": waves, "mfma": tuple(shapes), "schedule": tuple(SCHEDULES)}
+
+
+def _waves(schedule: str, *, alone: bool) -> list[int]:
+    """How many waves workgroups may have, the best first: one for every SIMD, in as many groups as take turns. Where
+    arithmetic is woven between matrix instructions two share a SIMD, so that one fills what waits of the other leave;
+    `alone`, as a request that names the schedule may have it, one takes a SIMD, too, which has twice the registers and
+    half as many queries. (Not with instructions that scale: with 256 channels 111 registers were spilled.)"""
+    parsed = parse_schedule(SCHEDULES[schedule])
+    if parsed.order == "weave":
+        return [2 * WAVES, WAVES] if alone else [2 * WAVES]
+    return [parsed.groups * WAVES]
+
+
+def _key_blocks(schedule: str, channels: int, parts: tuple[str, ...], source: str) -> tuple[int, ...]:
+    """The blocks of keys that leave enough registers, largest first: between fences all fragments that a phase reads
+    are alive at once, and single elements of a bias, or scales of few keys, take a register each. A
+    woven loop takes the largest, whose products are long enough for what lies under them.
+    """
+    parsed = parse_schedule(SCHEDULES[schedule])
+    if parsed.order == "weave" or scaled_by_instruction(parts):
+        return KEY_BLOCKS[:1]
+    fenced = any(isinstance(item, Fence) for item in parsed.step) and channels > MOST_BETWEEN_FENCES
+    narrow = any(word in NARROW for word in parts) or _cut_by_scales(keys_of_scale(parts, source), channels)
+    return KEY_BLOCKS[1:] if fenced or narrow else KEY_BLOCKS
+
+
+def _cut_by_scales(keys: float, channels: int) -> bool:
+    """Whether scales of so many keys want the shorter blocks: those of single keys for their registers, and those that
+    serve a shorter block whole."""
+    several = LEAST_SHARED <= keys < KEY_BLOCKS[1] and channels <= MOST_BETWEEN_FENCES
+    return keys < KEY_BLOCKS[0] and not several
+
+
+def _common_tile(*heads: int) -> int:
+    """The channels of the tiles of all heads, 0 where these differ or none has so many."""
+    tiles = {head_tile(channels) if 0 < channels <= HEAD_TILES[-1] else 0 for channels in heads}
+    return tiles.pop() if len(tiles) == 1 else 0
