@@ -38,8 +38,8 @@ class Alibi(AddedPart):
     def asked(cls, values: Mapping[str, Any], problem: Problem) -> Alibi | None:
         check_apart(values, "alibi", "bias")
         mask, choice = problem.mask, values["alibi"]
-        found = cls(choice == "batch", mask.is_causal, mask.kind == "none" or mask.bottom_right)
-        return None if choice == "none" else found
+        corner = mask.kind == "none" or mask.bottom_right
+        return None if choice == "none" else cls(choice == "batch", mask.is_causal, corner)
 
     @property
     def word(self) -> str:
@@ -63,8 +63,7 @@ class Alibi(AddedPart):
         keys = np.arange(place.keys)[None, :]
         rows = np.asarray(place.rows)[:, None] + (place.keys - place.queries) * self.corner
         with np.errstate(invalid="ignore"):
-            bias: Array = slope * keys - 0.0 * rows if self.causal else -slope * np.abs(rows - keys)
-        return bias
+            return slope * keys - 0.0 * rows if self.causal else -slope * np.abs(rows - keys)
 
     @classmethod
     def parameters(cls, word: str) -> dict[str, Any]:
