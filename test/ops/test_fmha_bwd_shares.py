@@ -136,8 +136,10 @@ def test_less_workspace_than_a_slot_for_each_block_of_keys(lengths: tuple[int, .
 def test_what_is_refused() -> None:
     """Keys that only shares have, and what leaves them too few registers."""
     problem = FMHA.problem(**SHARED, d=128, bias="one", dbias=1)
-    with pytest.raises(RequestError, match=r"sink=shares: bias, dbias together .*expected persistent=0"):
+    with pytest.raises(RequestError, match=r"d=128: bias, dbias together .* persistent=1 .*expected persistent=0"):
         make_plan(FMHA, problem, GFX942)
+    with pytest.raises(RequestError, match=r"d=176: .*f32 leave persistent=1 too few registers; expected persistent=0"):
+        make_plan(FMHA, FMHA.problem(**SHARED, d=176, dv=64, dtype="f32"), GFX942)
     with pytest.raises(RequestError, match=r"persistent=1: .*expected deterministic=1"):
         FMHA.problem(persistent=1)
     with pytest.raises(RequestError, match=r"workgroups=3: .*expected persistent=1"):

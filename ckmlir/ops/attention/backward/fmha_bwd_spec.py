@@ -283,11 +283,12 @@ def _staying(spec: FmhaBwdSpec) -> Iterator[Reason]:
     """Whether registers are left for what stays from one block of keys to the next: by spills, on all chips."""
     if spec.sink == "shares" and len(spec.parts) > 1 and FULL_TILES[0] < max(spec.d, spec.dv) <= FULL_TILES[1]:
         kinds = ", ".join(word.partition("_")[0] for word in spec.parts)
-        why = f"{kinds} together with more than {FULL_TILES[0]} channels leave too few registers to stay"
-        yield Reason("sink", spec.sink, why, f"expected persistent=0, or more than {FULL_TILES[1]} channels")
+        wide = "d" if spec.d > FULL_TILES[0] else "dv"
+        why = f"{kinds} together with more than {FULL_TILES[0]} channels leave persistent=1 too few registers"
+        yield Reason(wide, getattr(spec, wide), why, f"expected persistent=0, or more than {FULL_TILES[1]} channels")
     elif spec.sink == "shares" and find_dtype(spec.dtype).bytes == REGISTER_BYTES and spec.d > WIDE_SINGLES[0]:
-        why = f"d={spec.d} of {spec.dtype} leaves too few registers to stay"
-        yield Reason("sink", spec.sink, why, f"expected persistent=0, or at most {WIDE_SINGLES[0]} channels of Q and K")
+        why = f"so many channels of {spec.dtype} leave persistent=1 too few registers"
+        yield Reason("d", spec.d, why, f"expected persistent=0, or at most {WIDE_SINGLES[0]} channels of Q and K")
 
 
 def _scheduled(spec: FmhaBwdSpec) -> Iterator[Reason]:
