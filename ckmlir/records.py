@@ -1,9 +1,10 @@
-"""Records: those that have abstract methods, and the fields of any."""
+"""Records: those that have abstract methods, the fields of any, and what they hold as plain values."""
 
 import dataclasses
 from abc import ABCMeta
+from typing import Any
 
-from msgspec import Struct, StructMeta
+from msgspec import Struct, StructMeta, to_builtins
 
 
 class Abstract(StructMeta, ABCMeta):
@@ -21,3 +22,9 @@ def hints_of(kind: type) -> dict[str, str]:
     """What a class and its bases annotate attributes with, as text."""
     written = [vars(base).get("__annotations__", {}) for base in reversed(kind.__mro__)]
     return {name: str(hint) for each in written for name, hint in each.items()}
+
+
+def plain(record: object) -> dict[str, Any]:
+    """A record, and those in it, as dictionaries by the names of their fields; NumPy's numbers become Python's."""
+    found: dict[str, Any] = to_builtins(record, enc_hook=lambda number: number.item())
+    return found

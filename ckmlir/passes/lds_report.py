@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ckmlir.diagnostics import position_of
@@ -20,6 +20,7 @@ from ckmlir.passes.lds_layouts import access_of, is_known
 from ckmlir.passes.lds_traffic import traffic_of
 from ckmlir.passes.loop_body import stage_of
 from ckmlir.passes.walk import functions, operations, target_of
+from ckmlir.records import plain
 from ckmlir.targets import Target
 
 
@@ -94,7 +95,7 @@ class LdsReport(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in JSON's types."""
-        return {**to_builtins(self), "conflict_cycles": self.conflict_cycles}
+        return {**plain(self), "conflict_cycles": self.conflict_cycles}
 
     def __str__(self) -> str:
         lines = [

@@ -12,7 +12,7 @@ from contextlib import closing
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from ckmlir.compiler import CompiledKernel
 from ckmlir.dialect.schedule import Schedule
@@ -20,6 +20,7 @@ from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Operator
+from ckmlir.records import plain
 from ckmlir.scheduling.moves import objection
 from ckmlir.scheduling.problem import Problem
 from ckmlir.scheduling.step_model import StepTime, Surroundings, step_time, surroundings
@@ -74,8 +75,7 @@ class Judged(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """In JSON's types."""
-        found: dict[str, Any] = to_builtins(self)
-        return found
+        return plain(self)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Judged:

@@ -3,13 +3,14 @@
 from math import prod
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from ckmlir.compiler import CompiledKernel
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lowering.occupancy import kernel_occupancy
 from ckmlir.mlir import ir
 from ckmlir.ops.operator import Operator
+from ckmlir.records import plain
 from ckmlir.scheduling.bounds import lower_bounds
 from ckmlir.scheduling.fidelity import Fidelity, fidelity
 from ckmlir.scheduling.machine_loop import steady_loop, steps_a_turn
@@ -63,8 +64,7 @@ class Evaluation(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in JSON's types."""
-        found: dict[str, Any] = to_builtins(self)
-        return found
+        return plain(self)
 
 
 def evaluate(bench: Workbench, schedule: Schedule, request: tuple[Operator[Any, Any], Any] | None = None) -> Evaluation:

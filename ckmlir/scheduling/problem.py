@@ -13,10 +13,11 @@ from functools import cached_property
 from operator import is_
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ckmlir.errors import CkmlirError, from_json
+from ckmlir.records import plain
 from ckmlir.scheduling.steps import WHOLE
 
 VERSION = 1
@@ -163,7 +164,7 @@ class Problem(Struct, frozen=True, dict=True):
 
     def to_json(self) -> str:
         """The problem as text; `Problem.from_json` reads it."""
-        return json.dumps({"format": "ckmlir scheduling problem", "version": VERSION, **to_builtins(self)}, indent=1)
+        return json.dumps({"format": "ckmlir scheduling problem", "version": VERSION, **plain(self)}, indent=1)
 
     @staticmethod
     def from_json(text: str) -> "Problem":

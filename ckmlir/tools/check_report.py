@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from ckmlir import __version__
 from ckmlir.ops.comparison import Array
+from ckmlir.records import plain
 from ckmlir.sim.checks import CHECKERS, Finding
 
 SCHEMA = 1
@@ -142,7 +143,7 @@ def json_report(report: Report) -> str:
             "name": kernel.name,
             "checked": list(kernel.checked),
             "findings": [one.to_dict() for one in kernel.findings],
-            "run": None if kernel.run is None else to_builtins(kernel.run),
+            "run": None if kernel.run is None else plain(kernel.run),
         }
         for kernel in report.kernels
     ]

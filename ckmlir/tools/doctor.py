@@ -10,10 +10,11 @@ import json
 import platform
 from collections.abc import Callable, Iterator
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from ckmlir import __version__
 from ckmlir.errors import CkmlirError, counted
+from ckmlir.records import plain
 from ckmlir.tools.output import BAD_REQUEST
 
 
@@ -42,7 +43,7 @@ def execute(options: argparse.Namespace) -> int:
     usable = all(one.ok for one in findings if one.needed)
     gpu = all(one.ok for one in findings)
     if options.json:
-        print(json.dumps({"usable": usable, "gpu": gpu, "findings": [to_builtins(one) for one in findings]}))
+        print(json.dumps({"usable": usable, "gpu": gpu, "findings": [plain(one) for one in findings]}))
     else:
         width = max(len(one.name) for one in findings)
         for one in findings:

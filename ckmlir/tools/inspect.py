@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
-
 from ckmlir.codeobject import CodeObject, Kernel
 from ckmlir.codeobject.remarks import narrow_accesses
 from ckmlir.errors import counted
 from ckmlir.lowering.occupancy import kernel_occupancy
+from ckmlir.records import plain
 from ckmlir.sim.decode import disassemble, instruction_mix
 from ckmlir.tools.code_file import read_code_object
 
@@ -65,7 +64,7 @@ def _kernel(code_object: CodeObject, kernel: Kernel) -> dict[str, Any]:
         "lds_bytes": metadata.group_segment_size,
         "scratch_bytes": metadata.private_segment_size,
         "max_workgroup_size": metadata.max_flat_workgroup_size,
-        "narrow_accesses": [to_builtins(one) for one in narrow_accesses(metadata.notes)],
+        "narrow_accesses": [plain(one) for one in narrow_accesses(metadata.notes)],
         "occupancy": occupied,
         "occupancy_missing": occupancy_missing,
         "instructions": mix,
@@ -84,7 +83,7 @@ def _instruction_mix(code_object: CodeObject, kernel: Kernel) -> tuple[dict[str,
 def _occupancy(code_object: CodeObject, kernel: Kernel) -> tuple[dict[str, Any] | None, str | None]:
     """What fits on a compute unit with the largest workgroup, or None and why that is not known."""
     try:
-        return to_builtins(kernel_occupancy(code_object, kernel.name)), None
+        return plain(kernel_occupancy(code_object, kernel.name)), None
     except ValueError as error:  # a chip that is not described, or a kernel that fits none
         return None, str(error)
 

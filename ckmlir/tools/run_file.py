@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable
+from ckmlir.records import plain
 from ckmlir.sim.checks import Finding
 from ckmlir.targets import TARGETS, get_target
 from ckmlir.tools.check_report import RunReport, run_lines
@@ -43,7 +44,7 @@ def run_file(options: argparse.Namespace) -> int:
     faults = [one for one in run.findings if one.is_fault]
     if options.json:
         about = {"kernel": launch.kernel, "ok": not faults, "findings": [one.to_dict() for one in run.findings]}
-        print(json.dumps({**about, "run": to_builtins(run.report)}, allow_nan=False))
+        print(json.dumps({**about, "run": plain(run.report)}, allow_nan=False))
     else:
         where = f"{launch.kernel} of {options.operator} on the simulator of {code_object.target}"
         print("\n".join([where, *run_lines(run.report), *map(str, faults)]))

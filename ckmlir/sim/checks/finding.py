@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
+
+from ckmlir.records import plain
 
 GRADES = ("required", "advisory", "cleared")
 """How much findings weigh: what is wrong; what is unusual, and harmless under an assumption that the finding states;
@@ -81,8 +83,7 @@ class Finding(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, with the names of the attributes."""
-        found: dict[str, Any] = to_builtins(self)
-        return found
+        return plain(self)
 
 
 def _ranges(lanes: Iterable[int]) -> str:

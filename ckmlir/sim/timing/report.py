@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from ckmlir.codeobject.occupancy import Occupancy
 from ckmlir.errors import counted
+from ckmlir.records import plain
 from ckmlir.sim.timing.events import Timeline, Unit
 from ckmlir.sim.timing.grid import GridEstimate, estimate_grid
 from ckmlir.sim.timing.hot_spots import HotSpot, by_instruction, by_line, stall_cycles
@@ -62,7 +63,7 @@ class Report(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; numbers that are none (a hit rate without accesses) are null."""
-        found: dict[str, Any] = _plain({"model": TITLE, **to_builtins(self)})
+        found: dict[str, Any] = _plain({"model": TITLE, **plain(self)})
         return found
 
     def to_json(self) -> str:

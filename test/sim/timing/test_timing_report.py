@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_timelines import LOAD, PRODUCT, READ, START, loop_timeline
+from msgspec.structs import force_setattr
 from synthetic_traces import time_of
 
 from ckmlir.sim.timing.events import Reason
@@ -43,7 +44,7 @@ def test_stalls_by_reason_instruction_and_line() -> None:
 def test_instructions_of_one_line_are_summed() -> None:
     timeline = loop_timeline(stalls=STALLS)
     program = tuple(one._replace(source=("one.py", 1)) for one in timeline.trace.program)
-    object.__setattr__(timeline.trace, "program", program)
+    force_setattr(timeline.trace, "program", program)
     (spot,) = by_line(timeline)
     assert (spot.place, spot.cycles) == ("one.py:1", 55)
     assert spot.issues == len(timeline.events)
@@ -94,7 +95,7 @@ def test_text_and_json_say_that_it_is_a_model() -> None:
 def test_lines_below_the_current_directory_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timeline = loop_timeline(stalls=STALLS)
     program = tuple(one._replace(source=(str(tmp_path / "ops" / "one.py"), 7)) for one in timeline.trace.program)
-    object.__setattr__(timeline.trace, "program", program)
+    force_setattr(timeline.trace, "program", program)
     assert f"{tmp_path}/ops/one.py:7" in report(timeline).to_text()
     monkeypatch.chdir(tmp_path)
     assert "  ops/one.py:7  (" in report(timeline).to_text()
