@@ -272,7 +272,8 @@ def _pays_deep(wish: Wish, target: Target) -> bool:
     cache lines of the index.
 
     By the model on gfx950, 4096 x 4096 x 4096 in cycles of a dense product, of the rule for dense ones and of this: f16
-    163260, 176749, 153032; fp8 94313, 109613, 82197. On gfx942 f16 285233, 185820, 268253.
+    163260, 176749, 153032; fp8 94313, 109613, 82197. On gfx942 f16 285233, 185820, 268253. Those are of one workgroup,
+    carried over; with both of a compute unit simulated f16 takes 209532 on gfx950, three others 210678 to 297571.
     """
     open_ = wish.sparse and wish.schedule is None and wish.waves in (None, FOUR_WAVES)
     deep = wish.k >= 2 * elements_in(DEEP_BYTES, wish.dtype) and min(wish.m, wish.n) > SMALL
