@@ -25,6 +25,7 @@ Statements that are left out have the values of `Schedule`'s defaults. docs/sche
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -47,7 +48,8 @@ class ScheduleError(CkmlirError, ValueError):
         self.statement = statement
 
 
-class Schedule(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Schedule:
     """How a loop of stages is pipelined.
 
     Attributes:

@@ -5,6 +5,7 @@ arith, math, vector and cf, for which upstream passes exist; the pipeline runs t
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.build import integer, integer_of
@@ -98,7 +99,8 @@ PIECES_LEVEL = 1
 quarter more time, and up to 18 more registers (attention under woven schedules)."""
 
 
-class LowerFragments(Pass, frozen=True):
+@dataclass(frozen=True)
+class LowerFragments(Pass):
     """Lower fragments to buffer and LDS accesses, matrix instructions and exchanges of the target."""
 
     name: ClassVar[str] = "ck-lower-fragments"

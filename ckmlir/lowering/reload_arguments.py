@@ -10,6 +10,7 @@ The arguments' address comes by assembly that does nothing, or LLVM would find t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -34,7 +35,8 @@ DIVISIONS = ("llvm.sdiv", "llvm.udiv")
 POINTER_BYTES = 8
 
 
-class ReloadArguments(Pass, frozen=True):
+@dataclass(frozen=True)
+class ReloadArguments(Pass):
     """Let turns of loops around steady loops read kernel arguments again."""
 
     name: ClassVar[str] = "ck-reload-arguments"

@@ -6,6 +6,7 @@ only where they do not fit otherwise, since waves then meet more often in every 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.build import integer, registers_of, string, text_of
@@ -27,7 +28,8 @@ CONFLICTS = "conflict_cycles"
 """Attribute of an lds_alloc: predicted cycles lost to bank conflicts, all its accesses once."""
 
 
-class AllocateLds(Pass, frozen=True):
+@dataclass(frozen=True)
+class AllocateLds(Pass):
     """Give every LDS tensor a conflict-free layout and a byte offset; tensors never live together share bytes."""
 
     name: ClassVar[str] = "ck-allocate-lds"

@@ -14,6 +14,7 @@ the few places of a window it goes on, since it is by these numbers that places 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
 
@@ -54,7 +55,8 @@ MOST_OF_THREADS = 2
 """Coordinates of threads that a loop carries the digits of: each takes vector registers of its own."""
 
 
-class CarryDigits(Pass, frozen=True):
+@dataclass(frozen=True)
+class CarryDigits(Pass):
     """Carry the digits of merged coordinates through loops: add, compare and carry, where else each step divides."""
 
     name: ClassVar[str] = "ck-carry-digits"

@@ -5,6 +5,7 @@ alone answers for LDS, waits, barriers and budgets. That every value comes from 
 two programs, so it needs the fragments from before ck-pipeline-loops too: the `reference`.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,7 +22,8 @@ from ckmlir.passes.proof.uniformity import check_uniformity
 from ckmlir.passes.walk import functions, named_target, operations, waves_of
 
 
-class CheckSchedule(Pass, frozen=True):
+@dataclass(frozen=True)
+class CheckSchedule(Pass):
     """Prove that scheduled fragments are free of races and compute what the unscheduled ones do; change nothing."""
 
     name: ClassVar[str] = "ck-check-schedule"

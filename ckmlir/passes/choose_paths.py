@@ -8,6 +8,7 @@ be converted on its way, element by element: each reader does that for its own p
 hold what memory has until then.
 """
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect import build, memory
@@ -27,7 +28,8 @@ COMPUTED = ("ck.coordinates", "ck.splat")
 """What maps take beside them, that anyone may use."""
 
 
-class ChoosePaths(Pass, frozen=True):
+@dataclass(frozen=True)
+class ChoosePaths(Pass):
     """Take operands from memory to registers on the paths that schedules give them."""
 
     name: ClassVar[str] = "ck-choose-paths"

@@ -1,4 +1,4 @@
-"""What a pass is: a frozen `Struct` (msgspec) whose fields are its options and whose text is its place in a pipeline.
+"""What a pass is: a frozen dataclass whose fields are its options and whose text is its place in a pipeline.
 
     @dataclass(frozen=True)
     class AllocateLds(Pass):
@@ -18,14 +18,13 @@ pipelines are read and run by `ckmlir.passes.pipeline`.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import types
 import typing
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn
-
-from msgspec import Struct
-from msgspec.structs import FieldInfo, fields
 
 from ckmlir.diagnostics import Diagnostic, position_of
 from ckmlir.errors import CkmlirError, suggest
@@ -65,7 +64,8 @@ def fail(op: Any, message: str, notes: Iterable[tuple[str, Any]] = ()) -> NoRetu
     raise PassFailure(message, op.location, [(text, place and place.location) for text, place in notes])
 
 
-class Pass(Struct, frozen=True):
+@dataclass(frozen=True)
+class Pass:
     """Base of all passes; the module's docstring shows one."""
 
     name: ClassVar[str]
@@ -91,7 +91,8 @@ class Pass(Struct, frozen=True):
         return (self.called or self.name) + (f"{{{' '.join(options)}}}" if options else "")
 
 
-class UpstreamPass(Pass, frozen=True):
+@dataclass(frozen=True)
+class UpstreamPass(Pass):
     """A pass or nest of passes that MLIR itself provides, as text of MLIR's pipeline syntax for a module."""
 
     name: ClassVar[str] = "upstream"
@@ -121,6 +122,8 @@ def defect_of(cls: type[Pass]) -> str:
     """What makes a class no pass that could be made from text; "" for nothing."""
     if not isinstance(getattr(cls, "name", None), str) or cls.name.startswith("ck-"):
         return 'expected a class attribute name: ClassVar[str] = "…" that does not begin with ck-'
+    if "__dataclass_fields__" not in vars(cls) or not vars(cls)["__dataclass_params__"].frozen:
+        return "expected a frozen dataclass: @dataclass(frozen=True)"
     try:
         _options(cls)
     except (TypeError, NameError) as error:
@@ -170,17 +173,29 @@ OPTION_KINDS: dict[Any, OptionKind] = {
 }
 
 
-_KNOWN_OPTIONS: dict[type[Pass], tuple[tuple[FieldInfo, Any], ...]] = {}
+_KNOWN_HINTS: dict[type[Pass], dict[str, Any]] = {}
 """Types are evaluated from text, which takes as long as a small pass: once for a class."""
 
 
-def _options(cls: type[Pass]) -> tuple[tuple[FieldInfo, Any], ...]:
+def _hints(cls: type[Pass]) -> dict[str, Any]:
+    if cls not in _KNOWN_HINTS:
+        _KNOWN_HINTS[cls] = typing.get_type_hints(cls)
+    return _KNOWN_HINTS[cls]
+
+
+_KNOWN_OPTIONS: dict[type[Pass], tuple[tuple[dataclasses.Field[Any], Any], ...]] = {}
+
+
+def _options(cls: type[Pass]) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
     """The option fields of a pass with their kinds, keys of OPTION_KINDS; `T | None` is of kind T.
 
     Raises TypeError for a field of another type (a defect of the pass).
     """
     if cls not in _KNOWN_OPTIONS:
-        _KNOWN_OPTIONS[cls] = tuple((field, _kind(cls, field.name, field.type)) for field in fields(cls))
+        hints = _hints(cls)
+        _KNOWN_OPTIONS[cls] = tuple(
+            (field, _kind(cls, field.name, hints[field.name])) for field in dataclasses.fields(cls)
+        )
     return _KNOWN_OPTIONS[cls]
 
 
@@ -198,22 +213,22 @@ def make_pass(cls: type[Pass], options: dict[str, str]) -> Pass:
 
     Raises PipelineSyntaxError for an option the pass lacks, a value of the wrong kind, or a missing required option.
     """
-    known = {field.name: (field, kind) for field, kind in _options(cls)}
+    fields = {field.name: (field, kind) for field, kind in _options(cls)}
+    hints = _hints(cls)
     values: dict[str, Any] = {}
     for name, text in options.items():
-        if name not in known:
-            hint = suggest(name, known) if known else "it has none"
+        if name not in fields:
+            hint = suggest(name, fields) if fields else "it has none"
             raise PipelineSyntaxError(f"{cls.name} has no option {name!r}; {hint}")
-        field, form = known[name]
-        kind = OPTION_KINDS[form]
+        kind = OPTION_KINDS[fields[name][1]]
         try:
             values[name] = kind.read(text)
         except ValueError:
             raise PipelineSyntaxError(f"{cls.name}: option {name}={text} has to be {kind.noun}") from None
-        choices = typing.get_args(field.type) if typing.get_origin(field.type) is Literal else ()
+        choices = typing.get_args(hints[name]) if typing.get_origin(hints[name]) is Literal else ()
         if choices and values[name] not in choices:
             raise PipelineSyntaxError(f"{cls.name}: option {name}={text} has to be one of {', '.join(choices)}")
-    for name, (field, _) in known.items():
-        if name not in values and field.required:
+    for name, (field, _) in fields.items():
+        if name not in values and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise PipelineSyntaxError(f"{cls.name}: option {name} is missing")
     return cls(**values)

@@ -7,6 +7,7 @@ widest. One that is stretched from another, and meets none, repeats in registers
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -47,7 +48,8 @@ INDEXED = {
 """Operations whose coordinate along an axis comes from a tile, and which operand that is."""
 
 
-class InferDistributions(Pass, frozen=True):
+@dataclass(frozen=True)
+class InferDistributions(Pass):
     """Give every tile a distribution, from those given and from what its accesses want."""
 
     name: ClassVar[str] = "ck-infer-distributions"

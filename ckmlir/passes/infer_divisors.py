@@ -4,6 +4,7 @@ The descriptor of a view decides how wide accesses may be, and tracing knows mos
 loop is known only once the loop has its end: so what divides scalars is found once more, for whole kernels.
 """
 
+from dataclasses import dataclass
 from math import lcm
 from typing import ClassVar
 
@@ -20,7 +21,8 @@ from ckmlir.passes.walk import functions, operations
 WINDOWS = ("ck.make_window", "ck.move_window", "ck.with_digits")
 
 
-class InferDivisors(Pass, frozen=True):
+@dataclass(frozen=True)
+class InferDivisors(Pass):
     """Find what divides the lengths, strides and pointers of views, and say so in their descriptors."""
 
     name: ClassVar[str] = "ck-infer-divisors"

@@ -17,6 +17,7 @@ itself (CDNA3 ISA, SOPP S_ENDPGM).
 What may be under way at a point, also where groups of waves are out of phase, is in `pending_accesses`.
 """
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from ckmlir.dialect import synchronization
@@ -30,7 +31,8 @@ MOST_GROUPS = 16
 """Waves of a workgroup: there are no more groups of them."""
 
 
-class InsertBarriers(Pass, frozen=True):
+@dataclass(frozen=True)
+class InsertBarriers(Pass):
     """Insert the waits and barriers that accesses to LDS need between waves, and behind copies from memory."""
 
     name: ClassVar[str] = "ck-insert-barriers"

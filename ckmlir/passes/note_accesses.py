@@ -10,6 +10,7 @@ object (`dialect/notes.py`), one row for each kind of access of a line:
 Atomic updates and copies to LDS have widths of their own, and are not looked at.
 """
 
+from dataclasses import dataclass
 from math import gcd
 from typing import Any, ClassVar
 
@@ -33,7 +34,8 @@ WINDOWS = {"ck.load_fragment": 0, "ck.gather_fragment": 0, "ck.store_fragment": 
 """The operand of an access that is its window."""
 
 
-class NoteAccesses(Pass, frozen=True):
+@dataclass(frozen=True)
+class NoteAccesses(Pass):
     """Note loads and stores that are narrower than alignment and row length of their array allow."""
 
     name: ClassVar[str] = "ck-note-accesses"

@@ -6,6 +6,7 @@ a whole, and what stands inside has no place of its own in an order.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.build import string, text_of
@@ -50,7 +51,8 @@ APART = "ck.apart"
 """Set on LDS reads whose registers those of reads with another text must not use again."""
 
 
-class PipelineLoops(Pass, frozen=True):
+@dataclass(frozen=True)
+class PipelineLoops(Pass):
     """Apply the schedules of loops: prologue, steady loop and rotating LDS buffers."""
 
     name: ClassVar[str] = "ck-pipeline-loops"

@@ -5,6 +5,7 @@ nothing may cross. The order of a steady loop is then the order of the machine c
 LLVM.
 """
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect import synchronization
@@ -17,7 +18,8 @@ from ckmlir.passes.walk import expanded_functions
 BARRIERS = ("ck.barrier", "ck.wait")
 
 
-class PlaceSchedBarriers(Pass, frozen=True):
+@dataclass(frozen=True)
+class PlaceSchedBarriers(Pass):
     """Fence pinned memory fragments, and the barriers among them, with sched_barriers."""
 
     name: ClassVar[str] = "ck-place-sched-barriers"

@@ -23,6 +23,7 @@ that the kernel may write.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import lcm
 from typing import Any, ClassVar
 
@@ -50,7 +51,8 @@ ARITHMETIC = frozenset(
 CONTROL = ("scf.for", "scf.if", "scf.while")
 
 
-class RecordPromises(Pass, frozen=True):
+@dataclass(frozen=True)
+class RecordPromises(Pass):
     """Replace promises by what was promised of, and keep what evaluates them beside the program."""
 
     name: ClassVar[str] = "ck-record-promises"

@@ -23,6 +23,7 @@ it does not find to advance with the loop's own index.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar, NamedTuple
 
@@ -44,7 +45,8 @@ from ckmlir.passes.proof.flow import handed
 from ckmlir.passes.walk import expanded_functions
 
 
-class SplitAtCarries(Pass, frozen=True):
+@dataclass(frozen=True)
+class SplitAtCarries(Pass):
     """Give the turns of steady loops in which no digit of a merged coordinate carries a loop of their own."""
 
     name: ClassVar[str] = "ck-split-at-carries"

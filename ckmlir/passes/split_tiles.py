@@ -6,6 +6,7 @@ source line.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.control import STRUCTURED
@@ -65,7 +66,8 @@ SPLITTERS: dict[str, Splitter] = {
 }
 
 
-class SplitTiles(Pass, frozen=True):
+@dataclass(frozen=True)
+class SplitTiles(Pass):
     """Split tiles into per-thread fragments: accesses, matrix instructions and vectors of registers."""
 
     name: ClassVar[str] = "ck-split-tiles"

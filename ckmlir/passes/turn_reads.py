@@ -5,6 +5,7 @@ Where a transposing read gives every reader what it wants, LDS holds them as mem
 is loaded goes to LDS as it is, in vectors along memory, or past registers.
 """
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect import memory
@@ -24,7 +25,8 @@ TURN = ("format", "before", "after")
 """Attributes of a `ck.repack`, and of a `ck.from_lds` in its place."""
 
 
-class TurnReads(Pass, frozen=True):
+@dataclass(frozen=True)
+class TurnReads(Pass):
     """Read packed elements turned, and do not turn them on their way to LDS."""
 
     name: ClassVar[str] = "ck-turn-reads"

@@ -6,9 +6,8 @@ so what is refuted refutes all below it. Where time runs out for all, modulo sch
 far it may be from the least.
 """
 
+from dataclasses import replace
 from typing import Any
-
-from msgspec.structs import replace
 
 from ckmlir.scheduling.bounds import lower_bounds
 from ckmlir.scheduling.modulo import ModuloScheduling

@@ -7,8 +7,7 @@ fewest are looked for.
 """
 
 from collections.abc import Iterable
-
-from msgspec.structs import replace
+from dataclasses import replace
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier

@@ -9,8 +9,9 @@ Accesses to LDS that depend on each other lie two barriers apart: what would be 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD, Barrier
@@ -39,7 +40,7 @@ class PingPong:
             )
         if problem.groups not in (1, GROUPS):
             raise SchedulingError(f"ping_pong is for {GROUPS} groups of waves, not {problem.groups}")
-        found = ModuloScheduling().solve(replace(problem, groups=1), seed)
+        found = ModuloScheduling().solve(structs.replace(problem, groups=1), seed)
         links = links_between_fragments(problem)
         phases = _phases(problem, links, places_of(found.schedule))
         apart = _far_enough_ahead(problem, links, phases)

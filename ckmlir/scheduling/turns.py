@@ -6,9 +6,8 @@ each other make that long, so global loads, on which nothing waits before, run f
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import lcm
-
-from msgspec.structs import replace
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD

@@ -9,11 +9,10 @@ bench.compile(schedule)             # scheduled IR, findings of the checker, cod
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from ckmlir.compiler import CompiledKernel, finish
 from ckmlir.dialect.build import string
@@ -115,10 +114,10 @@ class Workbench:
         self._require_stages()
         problem = self.problem if buffers is None else self.problem.with_buffers(buffers)
         if groups is not None:
-            problem = replace(problem, groups=groups)
+            problem = structs.replace(problem, groups=groups)
         solution = find_scheduler(scheduler).solve(problem, seed)
         own = self.schedule
-        return replace(
+        return structs.replace(
             solution,
             schedule=replace(solution.schedule, path=own.path, paths=own.paths, elements=own.elements),
         )

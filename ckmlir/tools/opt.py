@@ -10,6 +10,7 @@ pass that failed. Nothing is written to the output unless everything succeeded.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
 import sys
 from collections.abc import Sequence
@@ -117,8 +118,8 @@ def list_passes(named: Sequence[str] = ()) -> str:
             lines.append(f"{name}: cannot be used: {error}")
             continue
         lines.append(f"{name}: {cls.summary()}" + " (a plug-in)" * (name in others))
-        for field in msgspec.structs.fields(cls):
-            default = "required" if field.required else f"default {field.default}"
+        for field in dataclasses.fields(cls):
+            default = "required" if field.default is dataclasses.MISSING else f"default {field.default}"
             kind = getattr(field.type, "__name__", field.type)
             lines.append(f"    {field.name}: {kind} ({default})")
     return "\n".join(lines)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ckmlir.errors import CkmlirError
 from ckmlir.ops.request import parse_assignments

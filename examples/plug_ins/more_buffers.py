@@ -1,8 +1,7 @@
 """A pass: loops rotate their LDS tensors through more buffers, where these fit."""
 
+from dataclasses import dataclass, replace
 from typing import ClassVar
-
-from msgspec.structs import replace
 
 from ckmlir.dialect.fragment_lds import tensor_bytes
 from ckmlir.dialect.loop import SCHEDULE, schedule_of
@@ -11,7 +10,8 @@ from ckmlir.passes.framework import Pass, PassFailure, fail
 from ckmlir.passes.walk import functions, operations, target_of
 
 
-class MoreBuffers(Pass, frozen=True):
+@dataclass(frozen=True)
+class MoreBuffers(Pass):
     """Give every scheduled loop a number of LDS buffers."""
 
     name: ClassVar[str] = "example-more-buffers"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +21,8 @@ from ckmlir.passes.registry import PASSES, find_pass
 from ckmlir.passes.syntax import parse_pass, parse_pipeline
 
 
-class Options(Pass, frozen=True):
+@dataclass(frozen=True)
+class Options(Pass):
     """Has an option of every kind.
 
     And more text.
@@ -40,7 +42,8 @@ class Options(Pass, frozen=True):
         pass
 
 
-class Required(Pass, frozen=True):
+@dataclass(frozen=True)
+class Required(Pass):
     """Has an option without a default."""
 
     name: ClassVar[str] = "ck-test-required"
@@ -50,7 +53,8 @@ class Required(Pass, frozen=True):
         module.operation.attributes["chip"] = ir.StringAttr.get(self.chip)
 
 
-class Refuse(Pass, frozen=True):
+@dataclass(frozen=True)
+class Refuse(Pass):
     """Refuses every function, in the way that `how` says."""
 
     name: ClassVar[str] = "ck-test-refuse"
@@ -143,7 +147,8 @@ def test_wrong_pass_text(text: str, message: str) -> None:
 
 
 def test_a_pass_with_an_option_of_unknown_type_is_a_defect() -> None:
-    class Odd(Pass, frozen=True):
+    @dataclass(frozen=True)
+    class Odd(Pass):
         name: ClassVar[str] = "ck-odd"
         table: complex = 0j
 
@@ -282,7 +287,7 @@ def test_every_registered_pass_can_be_found_described_and_read_back() -> None:
         cls = find_pass(name)
         assert cls.name == name
         assert cls.summary(), f"{name} has no help text"
-        required = {field.name: "1" for field in msgspec.structs.fields(cls) if field.required}
+        required = {field.name: "1" for field in dataclasses.fields(cls) if field.default is dataclasses.MISSING}
         one = make_pass(cls, required)
         assert parse_pass(str(one)) == one
 

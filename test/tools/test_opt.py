@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import types
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -30,7 +31,8 @@ TWICE = """func.func @f(%a: i32) -> i32 {
 WRONG = "func.func @g() -> i32 {\n  return\n}\n"
 
 
-class Refuse(Pass, frozen=True):
+@dataclass(frozen=True)
+class Refuse(Pass):
     """Refuses functions of one name."""
 
     name: ClassVar[str] = "ck-test-refuse"

@@ -116,12 +116,15 @@ PASS = """
 from dataclasses import dataclass
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
-class Mine(Pass, frozen=True):
+@dataclass(frozen=True)
+class Mine(Pass):
     '''Does things.'''
     name = {name}
     count: int = 1
     def apply(self, module):
         {body}
+class Loose(Pass):
+    name = "mine-loose"
 class Other:
     pass
 """
@@ -134,6 +137,7 @@ INVALID = "module.body.operations[0].regions[0].blocks[0].operations[0].erase()"
         ("mine:Mine", "'mine'", "1 / 0", "stopped with ZeroDivisionError: division by zero; this is a defect of the"),
         ("mine:Mine", "'mine'", INVALID, "this is a defect of the plug-in mine:Mine"),
         ("mine:Mine", "'ck-mine'", "pass", "does not begin with ck-"),
+        ("mine:Loose", "'mine'", "pass", "expected a frozen dataclass"),
         ("mine:Other", "'mine'", "pass", "expected a subclass of ckmlir.passes.framework.Pass"),
         ("mine:Mine=count=x", "'mine'", "pass", "option count=x has to be an integer"),
         ("mine:Mine=number=2", "'mine'", "pass", "has no option 'number'"),
@@ -180,7 +184,8 @@ from typing import ClassVar
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.walk import functions, operations
 
-class Strip(Pass, frozen=True):
+@dataclass(frozen=True)
+class Strip(Pass):
     \"\"\"Take barriers away.\"\"\"
     name: ClassVar[str] = "strip"
     def apply(self, module):

@@ -1,9 +1,8 @@
 """The loop over K: the only one of the contraction family."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
-
-from msgspec.structs import replace
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Scalar, Tile, loop, stage, to_lds
