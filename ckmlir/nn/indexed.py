@@ -12,6 +12,9 @@ from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.plain import checked, number
 from ckmlir.runtime.device import DeviceError
 
+ADDED_IN_F32 = ("f16", "bf16")
+"""Types of rows that are added in f32, as PyTorch adds the gradient of an embedding on GPUs."""
+
 
 @checked
 def argsort(x: Any, dim: int = -1, descending: bool = False, *, stream: object = None) -> Any:
@@ -162,8 +165,8 @@ def scatter_rows(x: Any, ids: Any, rows: int, *, op: str = "add", stream: object
     It is the gradient of `embedding` for the table, and `torch.index_add` to zeros.
 
     Args:
-        x: (…, n), f32, f16, bf16 or i32; f16 and bf16 are added in their type where memory adds pairs of them, which
-            takes an even n and for bf16 another chip than gfx90a, else in f32.
+        x: (…, n), f32, f16, bf16 or i32; f16 and bf16 are added in f32 and rounded once, since 257 ones would be 256 in
+            bf16.
         ids: (…), i32; what is not a row's number is left out.
         rows: of the result.
         op: add, in no particular order, or store: of rows with one number any remains.
@@ -179,6 +182,8 @@ def scatter_rows(x: Any, ids: Any, rows: int, *, op: str = "add", stream: object
     matrix = given.rows()
     numbers = call.numbers("ids", ids).require(shape=given.shape[:-1], dtype="i32")
     keys = _rows(matrix) | {"rows": rows, "op": op, "stride": pitch_of(matrix)}
+    if op == "add" and matrix.dtype in ADDED_IN_F32:
+        keys["sums"] = "f32"
     inputs: dict[str, Given | None] = {"x": matrix, "ids": vector(numbers)}
     return call.run("scatter_rows", keys, inputs, varying=("m",))["y"].array
 

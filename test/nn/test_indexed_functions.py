@@ -66,6 +66,13 @@ def test_scattered_rows(session: nn.Session, put: Put, op: str) -> None:
 
 
 @homes
+def test_many_rows_of_one_number_are_added_in_f32(session: nn.Session, put: Put) -> None:
+    """In f16 the sum would stay at 2048, in bf16 at 256, and with it the gradient of a frequent token."""
+    x = np.ones((2100, 2), np.float16)
+    assert (exact(nn.scatter_rows(put(x), put(np.zeros(2100, np.int32)), 1)) == 2100).all()
+
+
+@homes
 @pytest.mark.parametrize("shape", [(5, 7), (2, 3, 5, 7), (3, 0), (0, 2, 3), (1, 1)])
 def test_transpose(session: nn.Session, put: Put, shape: tuple[int, ...]) -> None:
     x = normal(*shape)
