@@ -6,7 +6,6 @@ only loaded to be put into LDS or stored again, or made to be stored: it gets th
 widest. One that is stretched from another, and meets none, repeats in registers.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -23,10 +22,10 @@ from ckmlir.dialect.regions import sources_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import TileType, WindowType, describe, is_tile, tile_of
 from ckmlir.mlir import ir
-from ckmlir.passes.accesses import run_length
 from ckmlir.passes.copy_plans import copy_plan
 from ckmlir.passes.framework import Pass, fail
-from ckmlir.passes.transposed_reads import VECTOR, has_transposed_read, transposed_reading
+from ckmlir.passes.reader_wishes import wanted_by_readers
+from ckmlir.passes.transposed_reads import VECTOR, has_transposed_read
 from ckmlir.passes.walk import functions, named_target, operations, target_of, waves_of
 from ckmlir.passes.window_vectors import Lengths, vector_lengths
 
@@ -39,9 +38,6 @@ STORES = {"ck.store": ACCESS_BYTES, "ck.scatter": ACCESS_BYTES, "ck.atomic_updat
 BY_ROWS = ("ck.rescale", "ck.cut")
 """What takes a tile's rows and an element for each."""
 COPY = "ck.copy_to_lds"
-IN_THREADS = ("ck.permute_axes", "ck.dequantize", "ck.repack", "ck.cast", "ck.map")
-"""What stands between packed elements as memory has them and what LDS takes of them. What `ck.unpack` makes of them is
-written to LDS one by one: attention over fp4 takes .89 of the cycles that it does where loads follow V's readers."""
 INDEXED = {
     "ck.gather": 1, "ck.scatter": 2, "ck.atomic_scatter": 2, "ck.lds_gather": 1, "ck.lds_update": 2, COPY: 1,
 }  # fmt: skip
@@ -323,7 +319,7 @@ class _Inference(Struct, dict=True):
         waves = waves_of(self.function)
         transposing = has_transposed_read(named_target(self.function), bits(window.element))
         served = contiguous if transposing and lengths[contiguous] >= VECTOR else None
-        wanted = _wanted_by_readers(group.members, widest, served)
+        wanted = wanted_by_readers(group.members, widest, served)
         block = 1
         others = [dim for dim in range(rank) if dim != contiguous]
         if wanted is not None and others and wanted[0] == others[-1]:  # the dimension that a block can take
@@ -332,57 +328,6 @@ class _Inference(Struct, dict=True):
             return coalesced(window.lengths, waves, contiguous, lengths[contiguous], transposed_block=block)
         except ValueError as problem:
             fail(op, f"no distribution for accessing {list(window.lengths)} by {waves} waves: {problem}")
-
-
-def _wanted_by_readers(members: list[ir.Value], widest: int, transposing: int | None) -> tuple[int, int] | None:
-    """(dimension, vector length) that the LDS readers of a tile read along, if it goes to LDS, by way of what changes
-    elements within their threads.
-
-    Those do not count that can transpose while they read a tensor whose contiguous dimension is `transposing`.
-    """
-    wishes = [wish for member in members for use in member.uses for wish in _wishes(use, widest, transposing)]
-    return max(wishes, key=lambda wish: wish[1], default=None)
-
-
-def _wishes(use: Any, widest: int, transposing: int | None) -> Iterator[tuple[int, int]]:
-    """What readers of a tile want that is used so."""
-    op = use.owner.operation
-    if op.name == "ck.to_lds":
-        for read in op.results[0].uses:
-            tile = tile_of(read.owner.operation.results[0]) if read.owner.operation.name == "ck.from_lds" else None
-            if tile is None or tile.distribution is None:
-                continue
-            if "format" in read.owner.operation.attributes:  # it turns what lies as memory does
-                continue
-            if transposing is not None and transposed_reading(tile.distribution, transposing) is not None:
-                continue
-            for dim in range(len(tile.lengths)):
-                yield dim, run_length(tile.distribution, dim, widest)
-    elif op.name == "ck.element":  # of a map, which is around it
-        for further in op.parent.results[0].uses:
-            yield from _wishes(further, widest, transposing)
-    elif op.name in IN_THREADS and use.operand_number == 0:
-        for further in op.results[0].uses:
-            for dim, length in _wishes(further, widest, transposing):
-                yield _before(op, dim, length)
-
-
-def _before(op: ir.Operation, dim: int, length: int) -> tuple[int, int]:
-    """The same of what an operation of `IN_THREADS` is made of: elements that become so many along a dimension."""
-    if op.name in ("ck.cast", "ck.map"):
-        return dim, length
-    if op.name == "ck.permute_axes":
-        return registers_of(op, "order")[dim], length
-    packing, last = packing_of(op), len(tile_of(op.results[0]).lengths) - 1
-    before, after = dimensions_of(op) if op.name == "ck.repack" else (last, None)
-    if dim == before:
-        return dim, _whole_groups(length, packing.elements) * packing.bytes
-    return dim, _whole_groups(length, packing.bytes) * packing.elements if dim == after else length
-
-
-def _whole_groups(length: int, group: int) -> int:
-    """A power of two, of which tiles are multiples."""
-    return 1 << max(length // group, 1).bit_length() - 1
 
 
 def _tiles_of(op: ir.Operation) -> list[ir.Value]:

@@ -16,6 +16,7 @@ from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.axes import ProductOperator, padded
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.coverage import other_parts, other_sides
 from ckmlir.ops.contraction.defaults import default_mfma, other_blocks, plans
 from ckmlir.ops.contraction.kept_scales import with_kept_scales
 from ckmlir.ops.contraction.keys import PLAN_FIELDS, RENAMED
@@ -123,7 +124,7 @@ class ContractionOperator(ProductOperator[Problem]):
         return invalid_fields(spec, target)
 
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
-        reasons = list(_other_parts(problem, spec))
+        reasons = list(other_parts(problem, spec))
         problem = problem.parted() if spec.sink == "partial" else problem
         reasons += list(unlike(
             spec, operator=self.name, dtype=problem.dtype, b_dtype=problem.b_dtype, out=problem.out,
@@ -145,7 +146,7 @@ class ContractionOperator(ProductOperator[Problem]):
         if bool(own) != bool(spec.sparse) or (own and own % spec.sparse):
             why = f"rows of the index are aligned to {own} bytes" if own else "A is dense"
             reasons.append(Reason("sparse", spec.sparse, why, f"expected {f'at most {own}' if own else 0}"))
-        return reasons + list(_other_sides(problem, spec))
+        return reasons + list(other_sides(problem, spec))
 
     def build(self, spec: ContractionSpec, target: Target) -> Kernel:
         kernel: Kernel = importlib.import_module("ckmlir.ops.contraction.contraction_kernel").build(spec, target)
@@ -357,41 +358,3 @@ def _sinks(problem: Problem, plan: Plan, target: Target) -> Iterator[str]:
         yield REDUCTIONS[problem.reduction or "workspace"]
     if split == 1 or (problem.split_k is None and problem.longest_part is None):
         yield "store"
-
-
-def _other_parts(problem: Problem, spec: ContractionSpec) -> Iterator[Reason]:
-    """Parts that the kernel has not, or has, against the request's own words."""
-    if 0 in (problem.m, problem.n):
-        return
-    if problem.split_k is not None and (problem.split_k > 1) != (spec.sink != "store"):
-        what = "computes whole sums" if spec.sink == "store" else "computes parts of sums"
-        yield Reason("sink", spec.sink, f"the kernel {what}", f"expected split_k={2 if problem.split_k == 1 else 1}")
-    if problem.longest_part is not None and spec.sink == "store":
-        what = "the kernel computes whole sums, and takes more than it addresses"
-        yield Reason("sink", spec.sink, what, "expected one of partial, atomic")
-    wanted = REDUCTIONS.get(problem.reduction or "", spec.sink)
-    if spec.sink not in ("store", wanted):
-        yield Reason("sink", spec.sink, "parts are combined in another way", f"expected {wanted}")
-
-
-def _other_sides(problem: Problem, spec: ContractionSpec) -> Iterator[Reason]:
-    """D tensors, and arrays that A and B are made of, that the kernel takes for something else."""
-    if not _covered(problem.described_side(), spec.side):
-        expected = f"expected {problem.described_side()}"
-        yield Reason("side", spec.side, "the kernel takes other D tensors", expected)
-    scales = tuple(one.described for one in problem.scaling)
-    if not _covered(scales, spec.scaling):
-        yield Reason("scaling", spec.scaling, "the kernel takes other scales", f"expected {scales}")
-    if not _covered(problem.described_sources(), spec.sources):
-        expected = f"expected {problem.described_sources()}"
-        yield Reason("sources", spec.sources, "the kernel makes A and B of other arrays", expected)
-
-
-def _covered(given: Sequence[str], known: Sequence[str]) -> bool:
-    """Whether arrays are as a kernel knows them, or better aligned; each text ends with what it is aligned to."""
-    if given == known:
-        return True
-    pairs = [(one.rpartition(":"), other.rpartition(":")) for one, other in zip(given, known, strict=False)]
-    return len(given) == len(known) and all(
-        one[0] == other[0] and int(one[2]) % int(other[2]) == 0 for one, other in pairs
-    )
