@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, SupportsFloat
 
-from ckmlir.ops import sampling
 from ckmlir.ops.request import Integer, Key, Real, RequestError, show, whole
 
 if TYPE_CHECKING:
@@ -84,6 +83,8 @@ class Numbers(Key, frozen=True):
         return numbers
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        from ckmlir.ops import sampling  # of no use to a request that is there
+
         return sampling.lengths(random, self.most, self.minimum, request)
 
 

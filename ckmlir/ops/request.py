@@ -15,7 +15,6 @@ import numpy as np
 from msgspec import Struct
 
 from ckmlir.errors import CkmlirError, suggest
-from ckmlir.ops import sampling
 from ckmlir.ops.scalars import index
 from ckmlir.records import Abstract
 
@@ -105,6 +104,8 @@ class Integer(Key, frozen=True):
         return number
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        from ckmlir.ops import sampling  # of no use to a request that is there
+
         return min(sampling.whole_number(random, self.minimum, self.multiple, request), self.maximum)
 
 
