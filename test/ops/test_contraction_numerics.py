@@ -89,8 +89,14 @@ def test_an_epilogue_in_slices(chip: str) -> None:
     agree("gemm", chip, m=300, n=500, k=136, block="256x256x64", wave="2x4", schedule="compv3", **keys)
 
 
+MOVED = pytest.mark.xfail(reason="LLVM copies a word of B's buffer in each turn, as of both before", strict=True)
+
+
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize(("chip", "epilogue"), list(itertools.product(CHIPS, ("direct", "cshuffle"))))
+@pytest.mark.parametrize(("chip", "epilogue"), [
+    pytest.param(*one, marks=MOVED if one == ("gfx950", "direct") else ())
+    for one in itertools.product(CHIPS, ("direct", "cshuffle"))
+])  # fmt: skip
 def test_steady_loop_does_not_know_the_epilogue(chip: str, epilogue: str) -> None:
     """The loop of a product is the same machine code with an epilogue and without."""
     from ckmlir.scheduling.machine_loop import steady_loop

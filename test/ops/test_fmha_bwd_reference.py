@@ -189,7 +189,7 @@ def test_specifications(chip: str) -> None:
     [
         ({"dtype": "fp8"}, "dtype", "there is no such choice"),
         ({"dtype": "f32", "d": 136, "dv": 200}, "d", "expected d or dv of at most 128, or f16 or bf16"),
-        ({"dtype": "f32", "d": 136, "dv": 64, "sink": "shares"}, "sink", "at most 128 channels of Q and K"),
+        ({"dtype": "f32", "d": 136, "dv": 64, "sink": "shares"}, "d", "at most 128 channels of Q and K"),
         ({"out": "bf16"}, "out", "cannot have this type"),
         ({"d": 20}, "d", "expected a multiple of 8 from 8 to 256"),
         ({"waves": 3}, "waves", "3 is not a power of two"),

@@ -33,7 +33,7 @@ def code_object(**metadata: Any) -> CodeObject:
     }  # fmt: skip
     described = KernelMetadata(**(fields | metadata))
     kernel = Kernel("k", 0, 4, 64, KernelDescriptor(*[0] * 9), described)
-    return CodeObject(b"", "gfx942", {}, 5, {"k": kernel}, Image.__new__(Image))
+    return CodeObject(b"", "gfx942", {}, 5, {"k": kernel}, Image(b"", (), {}, ()))
 
 
 RIGHT: dict[str, Any] = {
