@@ -264,7 +264,7 @@ def _operands(products: Sequence[Product]) -> list[tuple[dict[str, object], dict
 
 
 def _types(a: Given, b: Given, scale_a: Given, scale_b: Given) -> dict[str, object]:
-    """The keys of the types of one product. Raises DeviceError where there is no product of them."""
+    """The keys of the types of one product. Raises DeviceError where no kernel multiplies these."""
     if find_dtype(a.dtype).packing is None and find_dtype(b.dtype).packing is None:
         pair_of(a, b)
     if scale_a.dtype not in ("f32", POWER.name):

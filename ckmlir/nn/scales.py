@@ -38,7 +38,7 @@ def as_matrix(scales: Given, ndim: int) -> Given:
 
 
 def require_f32(scales: Given, products: str) -> None:
-    """Raise DeviceError for scales that are powers of two: of such products there is no kernel with them."""
+    """Raise DeviceError for scales that are powers of two, which kernels of such products do not take."""
     if scales.dtype == POWER.name:
         raise DeviceError(f"{scales.what}: powers of two of {products}; expected f32, or a product of matrices")
     scales.require(dtype="f32")

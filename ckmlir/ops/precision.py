@@ -18,6 +18,12 @@ OVERFLOW = 2.0**128 - 2.0**103
 UNIT = find_dtype("f32").unit_roundoff
 
 
+def sum_error(additions: float | Array, magnitudes: Array) -> Array:
+    """How far sums of f32 are off at most after so many additions, in any order, of terms whose magnitudes add up to
+    `magnitudes` (Higham, "Accuracy and Stability of Numerical Algorithms", 4.2; n terms take n - 1)."""
+    return np.asarray(additions * UNIT * magnitudes)
+
+
 class Precision(Struct, frozen=True):
     """What kernels compute in, where NumPy has float64.
 

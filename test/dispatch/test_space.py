@@ -188,7 +188,7 @@ PRODUCTS = [name for name in OPERATORS if find_operator(name).spec_type is Contr
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_what_products_choose_is_among_their_axes(name: str) -> None:
-    """Sparse matrix instructions and those of full rate, blocks that are no powers of two, steps of packed elements."""
+    """Sparse and full-rate matrix instructions, blocks that are not powers of two, steps of packed elements."""
     operator = find_operator(name)
     for target in all_targets():
         for spec in operator.kernels(target):

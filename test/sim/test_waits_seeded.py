@@ -113,7 +113,7 @@ def test_every_nop_is_needed(name: str, chip: str) -> None:
     for nop in not_needed:
         known = (
             is_after_packed_instruction, stands_where_a_block_begins, ends_before_a_block_that_begins_so,
-            is_between_selections_and_comparisons,
+            is_between_selections_and_comparisons, is_one_of_two,
         )  # fmt: skip
         assert any(reason(flow, nop) for reason in known), hex(nop.address)
     assert len(not_needed) < len(nops)
@@ -143,24 +143,31 @@ def is_between_selections_and_comparisons(flow: ControlFlow, nop: Instruction) -
 
 def stands_where_a_block_begins(flow: ControlFlow, nop: Instruction) -> bool:
     """Two wait states stand where blocks begin that use matrix results from before, for what LLVM may miscount there
-    (`lowering/matrix_distances.py`). LLVM does not count them, so that its own behind them may be one too many; nor
-    those that it has put at the end of the block in front, of which either is enough."""
+    (`lowering/matrix_distances.py`). LLVM does not count them, so that its own behind them may be one too many."""
     start, block = next((start, block) for start, block in flow.blocks.items() if nop in block.instructions)
     begin = block.instructions[: block.instructions.index(nop) + 1]
-    ends = (one.instructions[-1] for one in flow.blocks.values())
-    in_front = any(one.mnemonic == "s_nop" and one.address + one.size == start for one in ends)
-    counted = in_front or any(one.text == "s_nop 1" for one in begin)
-    return start != flow.entry and counted and all(one.mnemonic.startswith("s_") for one in begin)
+    counted = start != flow.entry and any(one.text == "s_nop 1" for one in begin)
+    return counted and all(one.mnemonic.startswith("s_") for one in begin)
 
 
 def ends_before_a_block_that_begins_so(flow: ControlFlow, nop: Instruction) -> bool:
-    """What LLVM waits for at a block's end is due behind it, where wait states stand too: those two, or LLVM's own for
-    another way into that block."""
+    """What LLVM waits for at a block's end is due behind it, where those two wait states stand too."""
     following = flow.blocks.get(nop.address + nop.size)
-    if following is None:
-        return False
-    begin = itertools.takewhile(lambda one: one.mnemonic.startswith("s_"), following.instructions)
-    return any(one.mnemonic == "s_nop" for one in begin)
+    return following is not None and following.instructions[0].text == "s_nop 1"
+
+
+def is_one_of_two(flow: ControlFlow, nop: Instruction) -> bool:
+    """LLVM waits at the end of a block and where the next begins: one of them may be left out, both may not."""
+    for block in flow.blocks.values():
+        end = block.instructions[-1]
+        following = flow.blocks.get(end.address + end.size)
+        if end.mnemonic != "s_nop" or following is None:
+            continue
+        begin = itertools.takewhile(lambda one: one.mnemonic.startswith("s_"), following.instructions)
+        for other in (one for one in begin if one.mnemonic == "s_nop"):
+            if nop in (end, other) and list(HazardAnalysis(shortened(shortened(flow, end), other)).hazards()):
+                return True
+    return False
 
 
 def test_findings_name_both_instructions_and_the_remedy() -> None:

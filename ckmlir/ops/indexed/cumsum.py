@@ -23,7 +23,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.rows import read_stride
 from ckmlir.ops.operator import NOTHING, Launch, Operator
-from ckmlir.ops.precision import OVERFLOW, UNIT
+from ckmlir.ops.precision import OVERFLOW, sum_error
 from ckmlir.ops.request import Choice, Flag, Integer, Pitch
 from ckmlir.ops.scalars import ceil_div, gcd, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
@@ -133,8 +133,6 @@ class Cumsum(Operator[Problem, CumsumSpec]):
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """A sum of n numbers in any order has an error of at most (n - 1) u sum|x| (Higham, "Accuracy and Stability of
-        Numerical Algorithms", 4.2); y is rounded to its type."""
         if problem.dtype == "i32":
             return dict.fromkeys(reference, Tolerance(0.0, 0.0, "integers wrap around, and are exact"))
         x = arrays["x"].astype(np.float64)
@@ -144,7 +142,7 @@ class Cumsum(Operator[Problem, CumsumSpec]):
         for name, size in sizes.items():
             rounded = find_dtype(problem.dtype if name == "y" else "f32").unit_roundoff
             free = (size >= OVERFLOW) & ~np.isnan(nan[name])
-            found[name] = Tolerance(rounded, steps * UNIT * size, "f32 sums in any order, rounded", free)
+            found[name] = Tolerance(rounded, sum_error(steps, size), "f32 sums in any order, rounded", free)
         return found
 
     def launch(self, problem: Problem, spec: CumsumSpec, target: Target) -> Launch:

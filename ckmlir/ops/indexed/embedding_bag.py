@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.indexed.rows import RowsSpec, column_tiles, read_stride, rows_spec, some_values
+from ckmlir.ops.indexed.rows import RowsSpec, column_tiles, read_stride, rows_by_number, rows_spec, some_values
 from ckmlir.ops.operator import Launch, Operator
-from ckmlir.ops.precision import OVERFLOW, UNIT
+from ckmlir.ops.precision import OVERFLOW, sum_error
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, not_a_choice
@@ -114,14 +114,12 @@ class EmbeddingBag(Operator[Problem, EmbeddingBagSpec]):
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """A sum of k numbers in any order has an error of at most (k - 1) u sum|x| (Higham, "Accuracy and Stability of
-        Numerical Algorithms", 4.2); y is rounded to its type."""
         if problem.dtype == "i32":
             return {"y": Tolerance(0.0, 0.0, "integers wrap around, and are exact")}
         table = arrays["table"].astype(np.float64)
         sizes = _sums(problem, arrays, np.nan_to_num(np.abs(table), posinf=0))
         beyond = (sizes >= OVERFLOW) & ~np.isnan(reference["y"])
-        errors = np.where(beyond, np.inf, max(problem.k - 1, 0) * UNIT * sizes)
+        errors = np.where(beyond, np.inf, sum_error(max(problem.k - 1, 0), sizes))
         return {"y": output_tolerance(errors, problem.out, f"{problem.k} f32 additions", target)}
 
     def launch(self, problem: Problem, spec: EmbeddingBagSpec, target: Target) -> Launch:
@@ -133,13 +131,11 @@ class EmbeddingBag(Operator[Problem, EmbeddingBagSpec]):
 def _sums(problem: Problem, arrays: Mapping[str, Array], table: Array) -> Array:
     """In float64, or in i32."""
     exact = np.int32 if problem.dtype == "i32" else np.float64
-    known = np.concatenate([table.astype(exact), np.zeros((1, problem.n), exact)])
-    ids = arrays["ids"]
-    rows = np.where((ids >= 0) & (ids < problem.rows), ids, problem.rows)
+    rows = rows_by_number(table.astype(exact), arrays["ids"])
     total = np.zeros((problem.m, problem.n), exact)
     with np.errstate(invalid="ignore", over="ignore"):
         for slot in range(problem.k):
-            total = total + known[rows[:, slot]]
+            total = total + rows[:, slot]
     return total
 
 

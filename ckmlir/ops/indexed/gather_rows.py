@@ -18,7 +18,16 @@ from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.indexed.rows import DTYPES, TILE_ROWS, RowsSpec, column_tiles, read_stride, rows_spec, some_values
+from ckmlir.ops.indexed.rows import (
+    DTYPES,
+    TILE_ROWS,
+    RowsSpec,
+    column_tiles,
+    read_stride,
+    rows_by_number,
+    rows_spec,
+    some_values,
+)  # fmt: skip
 from ckmlir.ops.operator import Launch, Operator
 from ckmlir.ops.request import Choice, Integer, Pitch
 from ckmlir.ops.scalars import ceil_div, i32
@@ -84,10 +93,7 @@ class GatherRows(Operator[Problem, GatherRowsSpec]):
         return some_values(problem.dtype, array.shape, generator)
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        ids = arrays["ids"]
-        exists = (ids >= 0) & (ids < problem.rows)
-        table = np.concatenate([arrays["table"], np.zeros((1, problem.n), arrays["table"].dtype)])
-        return {"y": table[np.where(exists, ids, problem.rows)]}
+        return {"y": rows_by_number(arrays["table"], arrays["ids"])}
 
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target

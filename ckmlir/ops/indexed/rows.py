@@ -75,6 +75,14 @@ def read_stride(values: Mapping[str, Any], name: str) -> int:
     return least if given is None else given
 
 
+def rows_by_number(table: Array, ids: Array) -> Array:
+    """What numbers (…) name of the rows of a table (rows, n), in NumPy: (…, n), zeros where there is no such row."""
+    exists = (ids >= 0) & (ids < len(table))
+    with_zeros = np.concatenate([table, np.zeros((1, table.shape[1]), table.dtype)])
+    found: Array = with_zeros[np.where(exists, ids, len(table))]
+    return found
+
+
 def some_values(dtype: str, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
     """Random numbers of a type."""
     if dtype.startswith("i"):

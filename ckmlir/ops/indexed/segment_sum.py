@@ -23,7 +23,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.rows import RowsSpec, column_tiles, read_stride, rows_spec, some_values
 from ckmlir.ops.operator import Launch, Operator
-from ckmlir.ops.precision import OVERFLOW, UNIT
+from ckmlir.ops.precision import OVERFLOW, sum_error
 from ckmlir.ops.request import Choice, Integer, Pitch
 from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, not_a_choice
@@ -96,14 +96,12 @@ class SegmentSum(Operator[Problem, SegmentSumSpec]):
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """A sum of n numbers in any order has an error of at most (n - 1) u sum|x| (Higham, "Accuracy and Stability of
-        Numerical Algorithms", 4.2); y is rounded to its type."""
         if problem.dtype == "i32":
             return {"y": Tolerance(0.0, 0.0, "integers wrap around, and are exact")}
         x, offsets = arrays["x"].astype(np.float64), arrays["offsets"]
         sizes = _sums(np.nan_to_num(np.abs(x), posinf=0), offsets)
         nan = np.isnan(_sums(np.where(np.isnan(x), np.nan, 0.0), offsets))
-        errors = np.diff(offsets)[:, None] * UNIT * sizes
+        errors = sum_error(np.diff(offsets)[:, None], sizes)
         rounded = find_dtype(problem.dtype).unit_roundoff
         return {"y": Tolerance(rounded, errors, "f32 sums in any order, rounded", (sizes >= OVERFLOW) & ~nan)}
 

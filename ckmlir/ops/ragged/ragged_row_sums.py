@@ -25,9 +25,8 @@ from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import Launch, Operator, Run, Step
-from ckmlir.ops.precision import OVERFLOW
+from ckmlir.ops.precision import OVERFLOW, sum_error
 from ckmlir.ops.ragged.ragged_tiles import FIELDS, ROWS, TILE, made_offsets, pack_table
 from ckmlir.ops.ragged.ragged_tiles import OPERATOR as TILES
 from ckmlir.ops.ragged.ragged_tiles import Problem as Tiles
@@ -100,16 +99,14 @@ class RaggedRowSums(Operator[Problem, RaggedRowSumsSpec]):
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """A sum of n numbers in any order has an error of at most (n - 1) u sum|x| (Higham, "Accuracy and Stability of
-        Numerical Algorithms", 4.2); within a tile only log2 of its length and the lane's own elements follow each
-        other."""
-        offsets, u = arrays["offsets"], find_dtype("f32").unit_roundoff
+        """Within a tile only log2 of its length and the lane's own elements follow each other (`sum_error`)."""
+        offsets = arrays["offsets"]
         steps = np.diff(offsets) // problem.tiles.tile + 2 + problem.tiles.tile // WAVE_SIZE + 6
         values = arrays["values"].astype(np.float64)
         sizes = _row_sums(np.nan_to_num(np.abs(values), posinf=0), offsets)
         free = (sizes >= OVERFLOW) & ~np.isnan(_row_sums(np.where(np.isnan(values), np.nan, 0.0), offsets))
         reason = "f32 sums of lanes, then of lanes together, then of tiles in any order"
-        return {"sums": Tolerance(0.0, steps * u * sizes, reason, free)}
+        return {"sums": Tolerance(0.0, sum_error(steps, sizes), reason, free)}
 
     def launch(self, problem: Problem, spec: RaggedRowSumsSpec, target: Target) -> Launch:
         scalars = i32(problem.tiles.rows), i32(problem.tiles.total)
