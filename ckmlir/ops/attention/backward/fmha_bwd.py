@@ -50,14 +50,6 @@ import ml_dtypes
 import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
-from ckmlir.ops.attention.backward.fmha_bwd_convert_dq import OPERATOR as CONVERT_DQ
-from ckmlir.ops.attention.backward.fmha_bwd_convert_dq import Problem as ConvertDq
-from ckmlir.ops.attention.backward.fmha_bwd_costs import OPERATOR as COSTS_OPERATOR
-from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import OPERATOR as DOT_DO_O
-from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import ROWS as QUERIES
-from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import Problem as DotDoO
-from ckmlir.ops.attention.backward.fmha_bwd_join import OPERATOR as JOIN
-from ckmlir.ops.attention.backward.fmha_bwd_join import Problem as JoinedBlocks
 from ckmlir.ops.attention.backward.fmha_bwd_spec import (
     BACKWARD_PARTS,
     DTYPES,
@@ -68,21 +60,19 @@ from ckmlir.ops.attention.backward.fmha_bwd_spec import (
     FmhaBwdSpec,
     choose_spec,
     invalid_fields,
-    workgroups_a_unit,
 )  # fmt: skip
 from ckmlir.ops.attention.backward.problem import GRADIENTS, BackwardProblem
 from ckmlir.ops.attention.backward.reference import gradients
-from ckmlir.ops.attention.backward.slot_table import Shares
-from ckmlir.ops.attention.backward.sums import (
-    keys_of_a_workgroup,
-    packed_strides,
-    slot_elements,
-    slots,
-    sum_of_blocks,
-    sum_of_heads,
-    sum_of_slopes,
-    sum_of_slots,
+from ckmlir.ops.attention.backward.steps import (
+    COSTS,
+    PARTS,
+    SHARED,
+    WRITTEN,
+    shares_of,
+    steps_around,
+    workspaces_of,
 )
+from ckmlir.ops.attention.backward.sums import keys_of_a_workgroup, packed_strides, slot_elements
 from ckmlir.ops.attention.backward.tolerance import backward_tolerances
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES
@@ -90,15 +80,13 @@ from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.orders import BLOCKS_FIRST, FEWER, ORDERS, fits
 from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.reference import attention, lse_shape
-from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.choice import chosen_keys
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
-from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator, Run, Step
+from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator, Step
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
 from ckmlir.ops.scalars import ceil_div, f32, i32, i64
 from ckmlir.ops.spec import Reason, by, unlike
-from ckmlir.ops.steps import OWN_KERNEL, Fill, PackOnHost, Workspace
+from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -107,14 +95,6 @@ FORWARD = FmhaFwd((*BACKWARD_PARTS, Sink))
 LEFT_OUT = ("dtype", "out", "v_layout", "lse", "q_scale", "k_scale", "v_scale", "schedule", "edge", "randval")
 """Keys of the forward operator that are not asked for."""
 INPUTS = ("q", "k", "v", "o", "do")
-COSTS = "costs"
-"""The workspace that says where the work of each sequence begins."""
-WRITTEN = "written"
-"""That which says what rows the slots of workgroups that stay have."""
-PARTS = {"dk": "dk_parts", "dv": "dv_parts"}
-"""Workspaces of dK and dV before they are added."""
-SHARED = {"dk": "dk_slots", "dv": "dv_slots"}
-"""Those of dK and dV of pieces of the blocks of keys that two workgroups share."""
 ROUNDED = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 
 
@@ -271,7 +251,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             arguments.append(i64(slot_elements(problem)))
             arguments += [i32(keys_of_a_workgroup(problem, spec, target))] * (spec.sink == KEPT)
         elif spec.sink == "shares":
-            arguments += (COSTS, *SHARED.values(), WRITTEN, *self._shares(problem, spec, target).arguments(whole.d))
+            arguments += (COSTS, *SHARED.values(), WRITTEN, *shares_of(problem, spec, target).arguments(whole.d))
         for part in problem.kernel_parts:
             arguments += (*(problem.written(array.name) for array in part.arrays(whole)), *part.numbers(whole))
         return Launch(self.grid(problem, spec, target), (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
@@ -282,107 +262,17 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         taken = keys_of_a_workgroup(problem, spec, target) if spec.sink == KEPT else spec.block[1]
         grid = ORDERS[spec.order].grid(ceil_div(whole.sk, taken), whole.h, whole.b)
         if spec.sink == "shares":
-            return self._shares(problem, spec, target).workgroups if math.prod(grid) else 0, 1, 1
+            return shares_of(problem, spec, target).workgroups if math.prod(grid) else 0, 1, 1
         return grid
 
     def steps(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[Step, ...]:
-        """What every query needs, zeros where parts are added or left out, the main kernel, and the sums."""
+        """See `steps_around`."""
         if self.writes_nothing(problem):
             return (OWN_KERNEL,)
-        whole = problem.attention
-        sunk = problem.sink is not None
-        every = Rows("q", whole.rows("q"))  # where sequences are does not matter
-        rows = DotDoO(
-            whole.b if sunk else whole.array_batches, whole.h, whole.queries if sunk else every, whole.dv, whole.dtype,
-            whole.layout, problem.strides("o"), problem.strides("do"), 1 / problem.factor, sunk,
-        )  # fmt: skip
-        names = {array.name: array.name for array in DOT_DO_O.arrays(rows)}
-        shared = spec.sink == "shares"
-        complete = spec.sink == KEPT or (spec.sink == "slots" and spec.mask == "none")
-        complete = complete and whole.sk > 0 and not spec.varied
-        clear: list[Step] = [] if shared or complete or not whole.rows("q") else [Fill("dq_parts", 0)]
-        totals = [Run(SUM_PARTS, sum_of_slots(problem, spec, target), {"acc_parts": "dq_parts", "c": "dq"})]
-        if shared:
-            clear = [self._packed_costs(problem, spec, target)]
-            totals = [self._sum_of_shares(problem, spec, target)]
-            totals += [self._join_of_blocks(problem, spec, target, name) for name in SHARED]
-        if problem.parted:
-            clear += [Fill(parts, 0) for parts in PARTS.values() if spec.sequences[1]]
-            totals += [
-                Run(SUM_PARTS, sum_of_heads(problem, name), {"acc_parts": parts, "c": name})
-                for name, parts in PARTS.items()
-            ]
-        if sunk and not rows.b * rows.blocks:
-            clear.append(Fill("dsink", 0))
-        elif sunk:
-            totals.append(Run(SUM_PARTS, sum_of_blocks(problem, rows), {"acc_parts": "sink_parts", "c": "dsink"}))
-        wanted = problem.bias_gradient
-        if wanted and whole.sk:
-            partial = spec.mask != "none" or spec.varied or not wanted.count
-            clear += [Fill(problem.written("dbias"), 0)] * partial
-            if wanted.count > 1:
-                totals.append(Run(SUM_PARTS, sum_of_slopes(wanted), {"acc_parts": "dbias_parts", "c": "dbias"}))
-        return (Run(DOT_DO_O, rows, names), *clear, OWN_KERNEL, *totals)
-
-    def _packed_costs(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Step:
-        """Where the work of each sequence begins."""
-        shares = self._shares(problem, spec, target)
-        if problem.pack == "device":
-            return Run(COSTS_OPERATOR, shares, {array.name: array.name for array in COSTS_OPERATOR.arrays(shares)})
-        return PackOnHost(COSTS, tuple(array.name for array in shares.arrays()), shares.pack)
-
-    def _sum_of_shares(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Run:
-        """dQ: the sum of the slots in use, multiplied by the scale."""
-        whole, strides = problem.attention, problem.strides("dq")
-        shares, alpha = self._shares(problem, spec, target), whole.scale * problem.factor
-        parts = ConvertDq(shares, whole.d, whole.dtype, whole.layout, strides, alpha)
-        return Run(CONVERT_DQ, parts, {array.name: array.name for array in CONVERT_DQ.arrays(parts)})
-
-    def _join_of_blocks(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target, name: str) -> Run:
-        """dK or dV, or those of each head of Q, of blocks that two workgroups share."""
-        whole, shares = problem.attention, self._shares(problem, spec, target)
-        channels, layout, strides = problem.sizes(name)[-1], whole.layout, problem.strides(name)
-        if problem.parted:
-            layout, strides = "bhsd", packed_strides(problem, name)
-        blocks = JoinedBlocks(shares, channels, spec.out, layout, strides)
-        own = {"slots": SHARED[name], "dk": PARTS[name] if problem.parted else name}
-        return Run(JOIN, blocks, {array.name: own.get(array.name, array.name) for array in JOIN.arrays(blocks)})
-
-    def _shares(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Shares:
-        """The work of so many workgroups as were asked for, as the device holds, or as there are blocks of keys."""
-        whole = problem.attention
-        blocks = ceil_div(whole.sk, spec.block[1]) * whole.h * whole.b
-        held = workgroups_a_unit(spec, target) * target.compute_units
-        workgroups = problem.workgroups or max(min(held, blocks), 1)
-        shares = Shares(whole.b, whole.h, whole.queries, whole.keys, spec.block, workgroups, whole.mask)
-        shares.check()
-        return shares
+        return steps_around(OWN_KERNEL, problem, spec, target)
 
     def workspaces(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[Workspace, ...]:
-        if self.writes_nothing(problem):
-            return ()
-        by_query = 4 * math.prod(lse_shape(problem.attention))
-        found = [Workspace("delta", by_query), Workspace("exponent", by_query)]
-        if spec.sink == "shares":
-            shares = self._shares(problem, spec, target)
-            found.append(Workspace("dq_parts", shares.elements(problem.attention.d) * 4))
-            found.append(Workspace(COSTS, (shares.sequences + 2) * 4))
-            found.append(Workspace(WRITTEN, shares.count * 8))
-            for name, slots_of in SHARED.items():
-                block = spec.block[1] * problem.sizes(name)[-1]
-                found.append(Workspace(slots_of, shares.pieces * block * 4))
-        else:
-            found.append(Workspace("dq_parts", slots(problem, spec, target) * slot_elements(problem) * 4))
-        if problem.parted:
-            batches = problem.attention.array_batches
-            found += [Workspace(parts, 4 * batches * packed_strides(problem, name)[0]) for name, parts in PARTS.items()]
-        if problem.sink:
-            blocks = ceil_div(problem.attention.sq, QUERIES)
-            found.append(Workspace("sink_parts", 4 * problem.attention.b * blocks * problem.attention.h))
-        wanted = problem.bias_gradient
-        if wanted and wanted.count > 1:
-            found.append(Workspace("dbias_parts", 4 * wanted.count * wanted.distance))
-        return tuple(found)
+        return () if self.writes_nothing(problem) else workspaces_of(problem, spec, target)
 
 
 def _fields(problem: BackwardProblem) -> dict[str, Any]:
