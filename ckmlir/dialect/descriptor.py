@@ -20,10 +20,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ckmlir.dialect.adaptor import Adaptor, Step
+from ckmlir.dialect.adaptor import Adaptor
 from ckmlir.dialect.progression import Progression
 from ckmlir.dialect.symbols import Size, Symbol, combine, divisor, parse_size, product, resolve, round_up
 from ckmlir.dialect.transform_base import Transform
+from ckmlir.dialect.transform_graph import Step
 from ckmlir.dialect.transforms import TRANSFORMS, Embed, Offset, Unmerge
 from ckmlir.records import hints_of
 

@@ -7,11 +7,11 @@ iteration before by addition, comparison and carry; `ck.with_digits` says them t
 from collections.abc import Sequence
 from typing import Any
 
-from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.build import integer, integer_of, producer, string, text_of, value
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.padding import RightPad
+from ckmlir.dialect.transform_graph import Step
 from ckmlir.dialect.transforms import Merge
 from ckmlir.dialect.types import WindowType
 from ckmlir.dialect.verify import expect, verified

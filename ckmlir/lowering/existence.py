@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.padding import LeftPad, RightPad
 from ckmlir.dialect.symbols import divisor, resolve
+from ckmlir.dialect.transform_graph import Step
 from ckmlir.dialect.transforms import Embed, Merge
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.build import value
 from ckmlir.dialect.padding import LeftPad, RightPad
 from ckmlir.dialect.symbols import Size, resolve
+from ckmlir.dialect.transform_graph import Step
 from ckmlir.dialect.transforms import MOST_PLACES, Embed, Merge, Offset
 from ckmlir.lowering.index import Emitter, Index
 from ckmlir.lowering.parts import Rate

@@ -21,7 +21,6 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.build import (
     attributes_of,
     create,
@@ -39,6 +38,7 @@ from ckmlir.dialect.divisors import Divisors, constant_of, power_of_two
 from ckmlir.dialect.fragment_compute import thread_coordinate
 from ckmlir.dialect.loop import LOOP, STAGE
 from ckmlir.dialect.symbols import Symbol, divisor
+from ckmlir.dialect.transform_graph import Step
 from ckmlir.dialect.transforms import Embed, Merge
 from ckmlir.dialect.types import WindowType, describe
 from ckmlir.dialect.views import view_and_origins
