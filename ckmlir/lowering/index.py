@@ -8,17 +8,17 @@ remainder, a swizzle's exclusive or) becomes one new part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from functools import reduce
+from collections.abc import Callable, Collection
 from math import gcd, lcm
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import value
 from ckmlir.lowering import quads
 from ckmlir.lowering.dpp import QUAD
-from ckmlir.lowering.parts import Atom, Monomial, Rate, Values, is_moving, order, rate_of, scaled
+from ckmlir.lowering.parts import Atom, Monomial, Rate, Values, rate_of
 from ckmlir.lowering.predicate import Predicate
-from ckmlir.lowering.quads import at_home, from_seat, is_same_in_quad, mark_same_in_quad, seats_of, taken_from
+from ckmlir.lowering.quads import at_home, from_seat, is_same_in_quad, mark_same_in_quad, seats_of
+from ckmlir.lowering.sums import sum_of
 from ckmlir.mlir import ir
 
 Key = frozenset[tuple[Monomial, int]]
@@ -365,34 +365,4 @@ class Index:
 
     def emit(self, bits: int = 32) -> ir.Value:
         """The value as i32 or i64."""
-        return self.emitter.once(("sum", self.key, bits), lambda: self._sum(bits))
-
-    def _sum(self, bits: int) -> ir.Value:
-        emit = self.emitter
-        if seats := seats_of(self.terms):
-            return self._sum_in_quad(seats, bits)
-        moving = {monomial: factor for monomial, factor in self.terms.items() if is_moving(monomial)}
-        if moving and len(moving) < len(self.terms):
-            # Both parts are found once: what stays before the loop, what moves for all accesses that have it in common.
-            stays = {monomial: factor for monomial, factor in self.terms.items() if monomial not in moving}
-            return emit.binary("addi", Index(moving, emit).emit(bits), Index(stays, emit).emit(bits))
-        total: ir.Value | None = None
-        for monomial, coefficient in sorted(self.terms.items(), key=order):
-            if not monomial:
-                continue
-            product = scaled(emit, monomial, coefficient, bits)
-            total = product if total is None else emit.binary("addi", total, product)
-        if total is None:
-            return emit.constant(self.constant, bits)
-        return emit.binary("addi", total, emit.constant(self.constant, bits)) if self.constant else total
-
-    def _sum_in_quad(self, seats: Sequence[int], bits: int) -> ir.Value:
-        """The sum, with what other lanes of the quad have last, so that their move is part of an addition."""
-        emit, own, moved = self.emitter, self.terms, []
-        for seat in seats:
-            taken, own = taken_from(own, seat)
-            moved.append(emit.from_seat(Index(at_home(taken), emit).emit(), seat))
-        if bits != 32 or seats_of(own):
-            raise ValueError("a lane has a product of what differs between lanes of a quad for all of them")
-        parts = [Index(own, emit).emit(), *moved] if own else moved
-        return reduce(lambda left, right: emit.binary("addi", left, right), parts)
+        return sum_of(self.terms, self.emitter, bits)

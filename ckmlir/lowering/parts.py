@@ -1,4 +1,4 @@
-"""What indices are made of: run-time parts with their rates, their products, and the arithmetic that computes them."""
+"""What indices are made of: run-time parts with their rates, and the arithmetic that computes them."""
 
 from __future__ import annotations
 
@@ -174,16 +174,6 @@ class Values:
         return self.once(("extui", item), lambda: value("arith.extui", self._types[64], [item]))
 
 
-def order(term: tuple[Monomial, int]) -> tuple[bool, list[int]]:
-    """Where a term stands in a sum: the older first, and what is not part of a lane's or wave's number (bounded) last.
-
-    The registers of a thread have the former in common, so that it is added up once for all of them. LLVM would find
-    that out as well, but takes a quarter of its time for it.
-    """
-    monomial, _ = term
-    return all(atom.bound is None for atom in monomial), [atom.number for atom in monomial]
-
-
 def rate_of(monomial: Iterable[Atom]) -> Rate:
     """The rate of a product."""
     rate = Rate.FIXED
@@ -196,34 +186,3 @@ def rate_of(monomial: Iterable[Atom]) -> Rate:
 def is_moving(monomial: Iterable[Atom]) -> bool:
     """Whether a product differs between lanes and advances with a loop."""
     return any(atom.moving for atom in monomial)
-
-
-def scaled(emit: Values, monomial: Monomial, coefficient: int, bits: int) -> ir.Value:
-    """A product of atoms and a constant."""
-    if bits == 32 and coefficient != 1 and len(monomial) == 2 and rate_of(monomial) == Rate.STEP:
-        first, second = monomial if monomial[0].rate == Rate.FIXED else monomial[::-1]
-        if first.rate == Rate.FIXED and isinstance(first.value, ir.BlockArgument):
-            return emit.binary("muli", second.value, emit.at_start(first.value, coefficient))
-    if bits == 32 and len(monomial) == 1:
-        whole, divisor = monomial[0].whole or (monomial[0], 1)
-        owner = producer(whole.value)
-        if owner is not None and owner.name == "arith.minsi" and coefficient > divisor and coefficient % divisor == 0:
-            # The smaller of two multiples: what a loop advances stays a sum that LLVM can count up. Parts are never
-            # negative, so unsigned the comparison is right for multiples up to 4 GiB.
-            return emit.binary("minui", *(_scale(emit, one, coefficient // divisor, bits) for one in owner.operands))
-    product = _product(emit, monomial, bits)
-    return product if coefficient == 1 else _scale(emit, product, coefficient, bits)
-
-
-def _product(emit: Values, monomial: Monomial, bits: int) -> ir.Value:
-    factors = [emit.widen(atom.value) if bits == 64 else atom.value for atom in monomial]
-    product = factors[0]
-    for factor in factors[1:]:
-        product = emit.binary("muli", product, factor)
-    return product
-
-
-def _scale(emit: Values, item: ir.Value, coefficient: int, bits: int) -> ir.Value:
-    if coefficient > 0 and coefficient & (coefficient - 1) == 0:
-        return emit.binary("shli", item, emit.constant(coefficient.bit_length() - 1, bits))
-    return emit.binary("muli", item, emit.constant(coefficient, bits))

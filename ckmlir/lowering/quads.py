@@ -49,7 +49,7 @@ def at_home(terms: Terms) -> Terms:
     for monomial, factor in terms.items():
         own = _product(atom.home or atom for atom in monomial)
         found[own] = found.get(own, 0) + factor
-    return found
+    return {monomial: factor for monomial, factor in found.items() if factor}
 
 
 def from_seat(terms: Terms, seat: int, values: Values) -> Terms:
