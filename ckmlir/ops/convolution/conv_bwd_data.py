@@ -28,8 +28,8 @@ from msgspec.structs import asdict, replace
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.block_sizes import LARGE
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import LARGE
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.problem import Batch, Problem

@@ -27,8 +27,8 @@ from msgspec.structs import asdict, replace
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.block_sizes import LARGE
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import LARGE
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry

@@ -31,8 +31,8 @@ import numpy as np
 from msgspec.structs import asdict, replace
 
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.block_sizes import LARGE
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import LARGE
 from ckmlir.ops.contraction.depthwise import NO_INSTRUCTION, Depthwise
 from ckmlir.ops.contraction.depthwise_plans import (
     EPILOGUE,

@@ -17,8 +17,8 @@ from msgspec.structs import asdict, replace
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, alignment
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.block_sizes import LARGE, SMALL
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import LARGE, SMALL
 from ckmlir.ops.contraction.depthwise import Depthwise
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ckmlir.ops.contraction.batch_keys import BATCH, batch_keys, read_batch
+from ckmlir.ops.contraction.block_sizes import MEDIUM, SMALL
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
     PAIR_KEYS,
     PITCHES,

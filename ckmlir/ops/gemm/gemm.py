@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ckmlir.ops.contraction.block_sizes import LARGE, MEDIUM, SMALL
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, OUTPUTS, ContractionSpec, stored_type
-from ckmlir.ops.contraction.defaults import LARGE, MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
     PAIR_KEYS,
     PITCHES,

@@ -23,8 +23,8 @@ from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.block_sizes import MEDIUM, SMALL
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
     PLAN_KEYS,
     SHUFFLED,

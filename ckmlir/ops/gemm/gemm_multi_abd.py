@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.block_sizes import MEDIUM, SMALL
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
     PAIR_KEYS,
     PLAN_KEYS,

@@ -5,8 +5,8 @@ Keys, arrays and kernel arguments are those of `gemm`.
 
 from __future__ import annotations
 
+from ckmlir.ops.contraction.block_sizes import LARGE, MEDIUM, SMALL
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import LARGE, MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import PAIR_KEYS, PITCHES, PLAN_KEYS, SHUFFLED, SIZES, SPLIT_KEYS, expression_keys
 from ckmlir.ops.gemm.gemm import Gemm
 from ckmlir.targets import Target

@@ -31,8 +31,8 @@ from msgspec.structs import replace
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.arrays import ArraySpec, alignment
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.block_sizes import MEDIUM, SMALL
 from ckmlir.ops.contraction.contraction_spec import COMPUTED, LAYOUTS, ContractionSpec
-from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
     PITCHES,
     PLAN_KEYS,

@@ -22,8 +22,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.block_sizes import MEDIUM, SMALL
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, OUTPUTS, ContractionSpec
-from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
     OF_B,
     PITCHES,

@@ -34,8 +34,9 @@ from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.axes import ProductOperator
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
+from ckmlir.ops.contraction.block_sizes import MEDIUM
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
-from ckmlir.ops.contraction.defaults import MEDIUM, other_blocks, plans
+from ckmlir.ops.contraction.defaults import other_blocks, plans
 from ckmlir.ops.contraction.grouped import (
     TABLE,
     ForEach,

@@ -27,8 +27,9 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
+from ckmlir.ops.contraction.block_sizes import MEDIUM
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type
-from ckmlir.ops.contraction.defaults import MEDIUM, plans
+from ckmlir.ops.contraction.defaults import plans
 from ckmlir.ops.contraction.keys import PAIR_KEYS, PITCHES, PLAN_KEYS, SIZES, check_sizes, expression_keys, read_problem
 from ckmlir.ops.contraction.operator import ContractionOperator, real_type, require_rows
 from ckmlir.ops.contraction.problem import Problem

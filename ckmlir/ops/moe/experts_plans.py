@@ -15,16 +15,9 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ckmlir.ops.contraction.block_sizes import MEDIUM, SMALL, TALL_WAVES
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS
-from ckmlir.ops.contraction.defaults import (
-    MEDIUM,
-    PREFERRED,
-    PREFERRED_PARTIAL,
-    SMALL,
-    TALL_WAVES,
-    crowded,
-    default_waves,
-)
+from ckmlir.ops.contraction.defaults import PREFERRED, PREFERRED_PARTIAL, crowded, default_waves
 from ckmlir.ops.contraction.few_rows import NARROWEST_FOR_TWO_LINES
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import NAMES

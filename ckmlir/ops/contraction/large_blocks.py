@@ -1,0 +1,148 @@
+"""Plans of blocks of 256 rows or columns, for products that keep the compute units busy with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ckmlir.ops.contraction.block_sizes import (
+    EIGHT_WAVES,
+    FOUR_WAVES,
+    LARGE,
+    MEDIUM,
+    NARROW,
+    SMALL,
+    TALL_WAVES,
+    VECTOR_BYTES,
+    bound_by_lds,
+    depth_of,
+)
+from ckmlir.ops.contraction.few_rows import filled
+from ckmlir.ops.contraction.wishes import Plan, Wish, bits_of
+from ckmlir.ops.scalars import ceil_div
+from ckmlir.targets import Target
+
+COPIED = "async_late"
+"""What large blocks have where both operands go straight to LDS as they lie: four waves read half as much of LDS as
+eight, and copies need no registers. By the model on gfx950, 4096 x 4096 x 4096 in cycles of eight waves with
+`PREFERRED` and of this: bf16 163116, 150996; fp8 (`WITHOUT_REGISTERS`) 94313, 84835. `async_wide` takes 148636 and
+83012, for 2.5 times the time to compile. What ends behind K gains as much (K of 4104 in rows of 4160 164888, 154263),
+but not rows that begin within a cache line, of which each step takes two (4104 in rows of 4104 190200, 195713). So do
+expressions (GELU 182148, 168764), but not those that read a matrix, for which four waves have fewer loads on their way
+(GELU with bias and residual 187886, 195715). Stores of single elements spill scalar registers beside 256 accumulators
+of a lane."""
+COPIED_WITH_POWERS = "async_wide"
+"""The same by eight waves for fp4 with powers of two, which have no form with accumulators apart: by the model 55486
+cycles of 4096 x 4096 x 4096 with scales in tiles, `PREFERRED` with 128 x 128 takes 77109."""
+WITHOUT_REGISTERS = "ping_pong_async"
+"""What eight waves are left with where the matrix instruction's own vectors take the registers of tiles that are on
+their way: those go straight to LDS. By the model on gfx950, fp8 of 4096 x 4096 x 4096: 70 % of the peak, 63 % with
+`PREFERRED` and 128 x 128."""
+LEAST_STEPS_OF_COPIED = 8
+"""Of large blocks; see `_is_long`."""
+PING_PONG = "ping_pong"
+"""The order of steps in which groups of waves take turns."""
+SEVEN = 224
+"""Rows or columns of seven tiles of 32, or a wave's seven of 16."""
+TURNED: tuple[tuple[int, int], ...] = ((LARGE, LARGE), (SEVEN, LARGE), (192, LARGE), (LARGE, SEVEN), (LARGE, 192))
+"""Rows and columns of blocks at which they do, the best first of those that are of equal use: smaller ones for products
+of which these leave fewer compute units idle. By the model on gfx942, 4096 x 4096 x 4096 in cycles of 256 x 256, a
+block for 256 of 304 compute units, and of 224 x 256, one for each: f16 285233, 256896; fp8 153351, 139731."""
+GAIN_OF_TURNS = 1.02
+"""How much less of the compute units' rounds they may use than blocks of 128 x 128 do: 8192 x 8192 x 4096 by 224 x 256,
+.0001 less, takes .91 of the cycles on gfx942."""
+
+
+def large_blocks(wish: Wish, preferred: str, target: Target) -> Iterator[Plan]:
+    """Plans of large blocks that come before all others, the best first: groups of waves that take turns, and operands
+    that are copied straight to LDS. `preferred`: the schedule of other blocks.
+    """
+    if _pays_turns(wish, preferred, target):
+        yield _turns(wish, target)
+    depth = depth_of(LARGE, COPIED, wish.dtype, target)
+    long = _is_long(wish, depth)
+    if wish.powers and long and wish.k % depth == 0 and pays_copies(wish, COPIED_WITH_POWERS, EIGHT_WAVES, target):
+        yield Plan(COPIED_WITH_POWERS, (LARGE, LARGE, depth), EIGHT_WAVES)
+    plain = wish.arrays == 2 and not (wish.matrices or wish.single)
+    if plain and wish.in_lines and long and pays_copies(wish, COPIED, FOUR_WAVES, target):
+        yield Plan(COPIED, (LARGE, LARGE, depth), FOUR_WAVES)
+
+
+def pays_large(wish: Wish, schedule: str, waves: tuple[int, int], target: Target) -> bool:
+    """Whether blocks of 256 x 256 pay: with smaller ones LDS would be busy as long as the matrix cores, there is a
+    block for every compute unit, LDS holds its buffers at full depth, and these waves have the registers for it.
+
+    Eight waves hold 128 accumulators beside the loads, which have to be full vectors. What is left is enough for two
+    operands that are transposed on their way, for one of 8 bits, or for sizes that blocks do not divide.
+    """
+    bits8, deepest = bits_of(wish.dtype) <= 8, depth_of(SMALL, schedule, wish.dtype, target)
+    transposed = (wish.read_layout[0] == "C") + (wish.read_layout[1] == "R")
+    ragged = any(size % step for size, step in ((wish.m, LARGE), (wish.n, LARGE), (wish.k, deepest)))
+    return (
+        ceil_div(wish.m, LARGE) * ceil_div(wish.n, LARGE) >= target.compute_units
+        and wish.load_bytes == VECTOR_BYTES
+        and transposed * (1 + bits8) + 2 * ragged <= 2
+        and depth_of(LARGE, schedule, wish.dtype, target) == deepest
+        and wish.waves in (None, waves)
+        and bound_by_lds(schedule, wish.dtype, target)
+    )
+
+
+def pays_copies(wish: Wish, schedule: str, waves: tuple[int, int], target: Target) -> bool:
+    """Whether an open schedule may copy large blocks straight to LDS: both operands are read along K, as they lie."""
+    open_ = wish.schedule is None and wish.read_layout == "RC"
+    return open_ and pays_large(wish, schedule, waves, target)
+
+
+def _pays_turns(wish: Wish, preferred: str, target: Target) -> bool:
+    """Whether groups of waves that take turns at large blocks pay: steps are whole, loads full vectors along K, and
+    large blocks use the compute units as well as those of 128 x 128 do. For elements of at most 16 bits.
+
+    By the model on gfx942, of 256 x 256 against the preferred schedule at 128 x 128: 4096 x 4096 x 4096 .92 in f16, .91
+    in bf16 and fp8; 4864 x 4096 x 4096 .93; where they fill less, 8192 x 8192 x 8192 1.04, 3072 x 3072 x 3072 1.15. Of
+    those of `TURNED` that fill most, sizes that they do not divide: 7390 x 4536 x 2112 twice with GELU, bias and a
+    factor .85; fp8 of 8192 x 2179 x 1024 .86. On gfx90a 1993 x 2324 x 4096 1.00, i8 of 5080 x 2048 x 1024 .97; by 256 x
+    256 2048 x 3328 x 4096 .99. Where LDS is the limit of 16-bit products turns do not help, 1.31 of `compv4` with the
+    same block on gfx950; of 8-bit products there 1.01.
+    """
+    if wish.schedule is not None or wish.waves not in (None, EIGHT_WAVES) or wish.arrays > 2:
+        return False
+    if wish.layout[:2] != "RC" or wish.load_bytes < VECTOR_BYTES or bits_of(wish.dtype) > 16:
+        return False
+    if 0 in (wish.m, wish.n, wish.k) or wish.k % depth_of(LARGE, PING_PONG, wish.dtype, target):
+        return False
+    if bound_by_lds(preferred, "f16", target):
+        return False
+    rows, columns, _ = _turns(wish, target).block
+    return _use(wish, rows, columns, target) * GAIN_OF_TURNS >= _use(wish, MEDIUM, MEDIUM, target)
+
+
+def _turns(wish: Wish, target: Target) -> Plan:
+    """Groups of waves that take turns at the blocks of `TURNED` that leave the fewest compute units idle, of those that
+    the waves divide. The index of a sparse A takes the registers of a wave's seventh tile (GELU with bias and residual
+    spilled 14). Where terms are crowded the largest one has none left (`is_crowded`). Single elements, straight from
+    256 x 192, keep four scalar registers in lanes in a batch.
+    """
+    found = [
+        Plan(PING_PONG, (*size, depth_of(LARGE, PING_PONG, wish.dtype, target)), waves, NARROW if wish.crowded else 0)
+        for size in TURNED
+        if wish.waves in (None, waves := EIGHT_WAVES if size[1] == LARGE else TALL_WAVES)
+        if not (wish.sparse and SEVEN in size)
+        if not (wish.crowded and size == (LARGE, LARGE))
+        if not (wish.single and size == (LARGE, 192))
+    ]
+    return max(found, key=lambda one: _use(wish, one.block[0], one.block[1], target))
+
+
+def _use(wish: Wish, rows: int, columns: int, target: Target) -> float:
+    """The share of the compute units' rounds in which blocks of a size compute elements that there are."""
+    down, across = ceil_div(wish.m, rows), ceil_div(wish.n, columns)
+    return filled(down * across * wish.batch, target) * (wish.m * wish.n) / (down * rows * across * columns)
+
+
+def _is_long(wish: Wish, depth: int) -> bool:
+    """Whether K is as many steps as make up for the longer way into the loop.
+
+    By the model on gfx950, 4096 x 4096 in bf16, in cycles of eight waves with `PREFERRED` and of four: K of 64 17308
+    and 19776, of 256 25896 and 26136, of 1024 53340 and 51108.
+    """
+    return wish.k >= LEAST_STEPS_OF_COPIED * depth
