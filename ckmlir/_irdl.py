@@ -154,7 +154,7 @@ def _capsule_pointer(capsule: object) -> int:
 def install(package: str) -> None:
     """Make `<package>.dialects.irdl` importable: the bindings' own where it exists, else the stand-in."""
     name = f"{package}.dialects.irdl"
-    if importlib.util.find_spec(name) is None:
+    if name not in sys.modules and importlib.util.find_spec(name) is None:
         module = IrdlModule(package)
         sys.modules[name] = module
         importlib.import_module(f"{package}.dialects").irdl = module  # type: ignore[attr-defined]

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ckmlir import _irdl
 from ckmlir.bindings import PACKAGES, BindingsError, choose
+from ckmlir.interrupts import interrupts_wait
 
 if TYPE_CHECKING:
     from flydsl._mlir import ir, passmanager
@@ -76,11 +77,12 @@ BINDINGS = choose()
 _package = PACKAGES[BINDINGS]
 
 if not TYPE_CHECKING:
-    ir = importlib.import_module(f"{_package}.ir")
-    passmanager = importlib.import_module(f"{_package}.passmanager")
-    PassManager = passmanager.PassManager
-    _irdl.install(_package)
-    ext = importlib.import_module(f"{_package}.dialects.ext")
+    with interrupts_wait():
+        ir = importlib.import_module(f"{_package}.ir")
+        passmanager = importlib.import_module(f"{_package}.passmanager")
+        PassManager = passmanager.PassManager
+        _irdl.install(_package)
+        ext = importlib.import_module(f"{_package}.dialects.ext")
 
 # The bindings look for a Python module of a dialect's name each time they meet one of its types, and a failing import
 # is not remembered; an empty module makes verification and rewriting 8 to 20 times faster.
@@ -105,17 +107,19 @@ def _skip_classes(package: str) -> None:
                 del sys.modules[module]
 
 
-_skip_classes(_package)
+with interrupts_wait():
+    _skip_classes(_package)
 
 
 def __getattr__(name: str) -> Any:
     """The Python module of an upstream dialect, imported when first asked for."""
-    if name in DIALECTS:
-        module = importlib.import_module(f"{_package}.dialects.{name}")
-        globals()[name] = module
-        return module
-    if name == "gpu_objects":
-        return importlib.import_module(f"{_package}._mlir_libs._mlirDialectsGPU")
+    with interrupts_wait():
+        if name in DIALECTS:
+            module = importlib.import_module(f"{_package}.dialects.{name}")
+            globals()[name] = module
+            return module
+        if name == "gpu_objects":
+            return importlib.import_module(f"{_package}._mlir_libs._mlirDialectsGPU")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -19,3 +19,11 @@ class Ck(ext.Dialect, name="ck"):  # type: ignore[call-arg]  # the bindings carr
 
         class Attribute(ir.Attribute):
             def __init_subclass__(cls, *, name: str | None = None) -> None: ...
+
+    @classmethod
+    def load(cls) -> None:
+        """Load into the current context, of classes of one name the last: an interrupted import is done again."""
+        cls.types = list({one.type_name: one for one in cls.types}.values())
+        cls.attributes = list({one.attr_name: one for one in cls.attributes}.values())
+        cls.operations = list({one.OPERATION_NAME: one for one in cls.operations}.values())
+        super().load()
