@@ -106,3 +106,43 @@ def test_a_load_that_is_not_compared_races() -> None:
   %pair = cmpxchg ptr addrspace(1) %data, i32 5, i32 6 syncscope("agent") monotonic monotonic
   store volatile i32 %number, ptr addrspace(1) %mine"""
     assert looked_at(body)[0]
+
+
+LAST = """  %sum_at = getelementptr i32, ptr addrspace(1) %flag, i32 64
+  WRITE
+  fence syncscope("agent") release
+  %count = UPDATE
+  fence syncscope("agent") acquire
+  %is_last = icmp uge i32 %count, 128
+  br i1 %is_last, label %last, label %done
+last:
+  %sum = READ
+  store volatile i32 %sum, ptr addrspace(1) %sum_at
+  br label %done
+done:"""
+"""What all write, the last workgroup of three reads: each of its 64 lanes counts."""
+COUNT = 'atomicrmw add ptr addrspace(1) %flag, i32 1 syncscope("agent") monotonic'
+STORE = "store i32 %wg, ptr addrspace(1) %mine"
+ADD = '%old = atomicrmw add ptr addrspace(1) %mine, i32 1 syncscope("agent") monotonic'
+LOAD = "load i32, ptr addrspace(1) %data"
+ATOMIC_LOAD = 'load atomic i32, ptr addrspace(1) %data syncscope("one-as") monotonic, align 4'
+
+
+@pytest.mark.parametrize(("write", "read"), [(STORE, LOAD), (STORE, ATOMIC_LOAD), (ADD, LOAD)])
+def test_what_the_last_workgroup_reads_is_advice(write: str, read: str) -> None:
+    """Whether it was written or is read atomically makes no difference; without the counter it is a race."""
+    body = LAST.replace("WRITE", write).replace("READ", read)
+    found, remarks = looked_at(body.replace("UPDATE", COUNT))
+    assert not found and remarks
+    assert all("ordered by atomic accesses alone" in one.message for one in remarks)
+    assert looked_at(body.replace("UPDATE", "mul i32 %wg, 64"))[0]
+
+
+def test_a_counter_that_is_read_behind_its_update_races() -> None:
+    """With the next update, which nothing keeps from being in between."""
+    body = f"  %count = {COUNT}\n  %sum = load i32, ptr addrspace(1) %flag\n" + (
+        "  store volatile i32 %sum, ptr addrspace(1) %mine"
+    )
+    found, _ = looked_at(body, "gfx90a")
+    assert [one.checker for one in found] == ["race"]
+    assert "global_load_dword" in found[0].message and "global_atomic_add" in found[0].instruction

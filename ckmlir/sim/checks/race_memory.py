@@ -13,7 +13,8 @@ kept.
 `race_table.py` keeps one history for all neighbours that have the same.
 
 Where workgroups wait for each other, flags order accesses too: `race_flags.py`. Elsewhere what atomic accesses order is
-a finding of its own kind; but not at the places of the atomic accesses themselves, where plain ones always race.
+a finding of its own kind. An atomic update orders nothing at its own place: who reads a counter plainly behind its
+update races with the next one's.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ flagged:
 doubt:
   %last_writer = extractelement {_H} %old, i64 {_WRITER}
   %after_atomic = icmp slt i32 %last_writer, 0
-  %is_flag = or i1 %after_atomic, {"true" if use in (Use.ATOMIC, Use.ATOMIC_READ) else "false"}
+  %is_flag = and i1 %after_atomic, {"true" if use == Use.ATOMIC else "false"}
   %doubted_write = select i1 %is_flag, i64 {_kind_of_write(use)}, i64 {Kind.RACE_ORDERED}
   %doubted_read = select i1 %is_flag, i64 {Kind.RACE_WITH_READ}, i64 {Kind.RACE_ORDERED}
   br label %tell
