@@ -116,7 +116,8 @@ def _grouped(findings: Iterable[Finding]) -> Iterator[str]:
         groups.setdefault((one.grade, one.checker, kind), []).append(one)
     for (grade, checker, _), group in groups.items():
         first = group[0]
-        more = f" (and at {len(group) - 1} more places)" if len(group) > 1 else ""
+        others = len(group) - 1
+        more = f" (and at {others} more place{'s' * (others > 1)})" if others else ""
         yield f"{checker} ({grade}): {first.message}{more}\n    {first.place}"
 
 

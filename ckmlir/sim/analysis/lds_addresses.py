@@ -35,6 +35,7 @@ class LdsAddresses:
             for instruction, effects in zip(block.instructions, block.effects)
             if effects.lds is not None and effects.lds.direct and effects.lds.writes
         }
+        self._has_slots = any(self._bytes.get(address, UNKNOWN) == UNKNOWN for address in self._copies)
 
     def may_conflict(self, one: Instruction, two: Instruction) -> bool:
         """Whether two instructions may touch the same byte, one of them writing it, in an order that nobody keeps.
@@ -51,6 +52,11 @@ class LdsAddresses:
             for other, theirs in enumerate(self._by_wave)
             if wave != other
         )
+
+    def tell(self, one: Instruction, two: Instruction) -> bool:
+        """Whether the code tells where two instructions are: not where copies from memory go to slots of LDS that are
+        chosen at run time, and one of the two is at no place that is known."""
+        return not self._has_slots or UNKNOWN not in (self.bytes_of(one), self.bytes_of(two))
 
     def bytes_of(self, instruction: Instruction) -> Range:
         """The bytes an instruction can touch."""

@@ -16,6 +16,7 @@ from ckmlir.sim.analysis.lds_addresses import LdsAddresses
 from ckmlir.sim.analysis.registers import SCALAR_REGISTERS, VECTOR_REGISTERS, names
 from ckmlir.sim.analysis.waits import MissingWait, WaitAnalysis
 from ckmlir.sim.checks import Finding
+from ckmlir.sim.checks.wait_findings import SLOTS
 from ckmlir.sim.decode import Instruction
 
 
@@ -49,7 +50,7 @@ def check_copy_order(code_object: CodeObject, kernel: str | None = None) -> list
     if not any(lds is not None and lds.direct for lds in every):
         return []
     known = {(item.use.address, item.access.address) for item in _missing(subject)}
-    strict = _missing(subject, ordered_copies=False)
+    strict = [one._replace(is_told=True) for one in _missing(subject, ordered_copies=False)]
     return _wait_findings(subject, [one for one in strict if (one.use.address, one.access.address) not in known])
 
 
@@ -59,7 +60,11 @@ def _missing(subject: _Subject, *, ordered_copies: bool = True) -> list[MissingW
     missing = list(WaitAnalysis(flow, ordered_copies=ordered_copies).missing())
     if any(not item.registers for item in missing):
         addresses = LdsAddresses(flow, subject.kernel)
-        missing = [item for item in missing if item.registers or addresses.may_conflict(item.access, item.use)]
+        missing = [
+            item._replace(is_told=bool(item.registers) or addresses.tell(item.access, item.use))
+            for item in missing
+            if item.registers or addresses.may_conflict(item.access, item.use)
+        ]
     return missing
 
 
@@ -156,23 +161,20 @@ def _flow(code_object: CodeObject, kernel: str) -> ControlFlow:
 
 def _wait_findings(subject: _Subject, missing: Iterable[MissingWait]) -> list[Finding]:
     """A finding for each instruction that uses registers too early, and one for LDS; each access is reported at its
-    first use."""
-    uses: dict[tuple[int, bool], list[MissingWait]] = {}
-    reported: set[tuple[int, bool]] = set()
+    first use. Where the code does not tell the places in LDS it is advice."""
+    uses: dict[tuple[int, bool, bool], list[MissingWait]] = {}
+    reported: set[tuple[int, bool, bool]] = set()
     for item in sorted(missing, key=lambda item: (item.use.address, item.access.address)):
-        what = (item.access.address, item.registers != 0)
-        if what not in reported:
-            uses.setdefault((item.use.address, item.registers != 0), []).append(item)
-        reported.add(what)
-    return [
-        subject.finding(
-            items[0].use,
-            _wait_message(subject, items),
-            [item.access for item in items],
-            None if of_registers else "LDS",
-        )
-        for (_, of_registers), items in uses.items()
-    ]
+        kind = (item.registers != 0, item.is_told)
+        if (item.access.address, *kind) not in reported:
+            uses.setdefault((item.use.address, *kind), []).append(item)
+        reported.add((item.access.address, *kind))
+    found = []
+    for (_, of_registers, is_told), items in uses.items():
+        message, accesses = _wait_message(subject, items), [item.access for item in items]
+        one = subject.finding(items[0].use, message, accesses, None if of_registers else "LDS")
+        found.append(one if is_told else replace(one, message=message + SLOTS, grade="advisory"))
+    return found
 
 
 def _wait_message(subject: _Subject, items: list[MissingWait]) -> str:

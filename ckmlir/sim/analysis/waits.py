@@ -33,6 +33,7 @@ class MissingWait(NamedTuple):
         needed: The largest count that would be enough: right before `use`, or before `barrier`.
         registers: Registers used too early; none when it is LDS.
         barrier: For LDS: the barrier that the access was in flight at, None when the wave itself reads too early.
+        is_told: Whether the code tells where in LDS both are.
     """
 
     use: Instruction
@@ -41,6 +42,7 @@ class MissingWait(NamedTuple):
     needed: int
     registers: RegisterSet = 0
     barrier: Instruction | None = None
+    is_told: bool = True
 
 
 class Step(NamedTuple):
