@@ -116,19 +116,23 @@ def test_masks_that_are_woven_by_name_spill_nothing(chip: str, keys: dict[str, A
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
 
 
-TILES = [(d, dv) for d in (32, 64, 96, 128) for dv in (32, 64, 96, 128)]
-FEW_PRODUCTS = [(32, 32), (96, 128), (128, 64)]
+TILES = [(d, dv, "qr_woven") for d in (32, 64, 96, 128) for dv in (32, 64, 96, 128)]
+FEW_PRODUCTS = [(32, 32, "qr_woven"), (96, 128, "qr_woven"), (128, 64, "qr_woven")]
 """Heads of which the writes of K would lie behind reads that lead, if they were spread over the whole product."""
+FEWER = [(128, 64, "qr_woven_bytes"), (64, 32, "qr_woven_deep"), (256, 16, "qr_woven_deep")]
+"""Of which they lie there with the matrix instructions that take the most channels of V: others are taken."""
 
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(
-    ("d", "dv"), [one if one in FEW_PRODUCTS else pytest.param(*one, marks=pytest.mark.full) for one in TILES]
+    ("d", "dv", "schedule"),
+    [*(one if one in FEW_PRODUCTS else pytest.param(*one, marks=pytest.mark.full) for one in TILES), *FEWER],
 )
-def test_woven_reads_find_every_head(d: int, dv: int) -> None:
+def test_woven_reads_find_every_head(d: int, dv: int, schedule: str) -> None:
     """With the matrix instructions of gfx950, few of which make a product: proved, clean, and right."""
     target = get_target("gfx950")
-    problem = FMHA.problem(h=1, sq=260, sk=330, d=d, dv=dv, schedule="qr_woven")
+    dtype = "f16" if schedule == "qr_woven" else "fp8"
+    problem = FMHA.problem(h=1, sq=260, sk=330, d=d, dv=dv, schedule=schedule, dtype=dtype)
     one = Workbench.of(FMHA, FMHA.spec(problem, target), target)
     with one.context:
         assert check_module(ir.Module.parse(one.compile(one.schedule, code=False).fragments)) == []

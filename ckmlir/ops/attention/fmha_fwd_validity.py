@@ -212,15 +212,19 @@ def _pieces(spec: FmhaFwdSpec) -> Iterator[Reason]:
 
 
 def _led(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
-    """Reads of a woven step stand before products of the same step."""
+    """Reads of a woven step stand before products of the same step; those of K, where it goes through registers, before
+    as many of P·V at most, under which it is written to LDS."""
     m, n, k = spec.mfma
     _, _, deep = shape_for_values(spec.mfma, spec.dtype, spec.values, target)
     queries, keys = spec.block
-    products = queries // (spec.along_queries * m) * (keys * spec.d_tile // (n * k) + keys * spec.dv_tile // (n * deep))
+    rows = queries // (spec.along_queries * m)
+    scores, values = rows * keys * spec.d_tile // (n * k), rows * keys * spec.dv_tile // (n * deep)
     for field, text in spec.loops.items():
         schedule = parse_schedule(text)
-        if schedule.order == "weave" and schedule.lead >= products:
-            why = f"it reads {schedule.lead} matrix instructions ahead, and a step has {products}"
+        through = schedule.path_of("k") == "through"
+        most, there = (values, "P·V has") if through else (scores + values - 1, "a step has one more than")
+        if schedule.order == "weave" and schedule.lead > most:
+            why = f"it reads {schedule.lead} matrix instructions ahead, and {there} {most}"
             yield Reason(field, getattr(spec, field), why, f"expected {DEFAULT}")
 
 
