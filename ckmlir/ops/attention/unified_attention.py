@@ -140,7 +140,9 @@ class UnifiedAttention(FmhaFwdSplitkv):
 
     def kernels(self, target: Target) -> list[FmhaFwdSpec]:
         decode = {"seqlens_q": (1, 1), "seqlens_k": (1024, 500)}
-        kinds: tuple[dict[str, Any], ...] = ({"splits": 1}, {**decode, "splits": 1}, {**decode, "splits": 4})
+        kinds: tuple[dict[str, Any], ...] = (
+            {"splits": 1}, {**decode, "splits": 1}, {**decode, "splits": 4}, {**decode, "splits": 4, "balanced": True},
+        )  # fmt: skip
         requests: list[dict[str, Any]] = [
             {"d": d, "page_size": size, "h": 8, "hk": 1, **lengths}
             for d in (64, 128)
