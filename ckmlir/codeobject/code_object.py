@@ -1,18 +1,28 @@
 """Reading an AMDGPU code object: target, kernels, memory image, source lines."""
 
+import dataclasses
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from ckmlir.codeobject.bundle import from_bundle, is_bundle
 from ckmlir.codeobject.descriptor import DESCRIPTOR_SIZE, KernelDescriptor
 from ckmlir.codeobject.elf import ET_REL, ElfFile
 from ckmlir.codeobject.errors import CodeObjectError
 from ckmlir.codeobject.image import Image, make_image
 from ckmlir.codeobject.lines import LineTable, read_line_table
-from ckmlir.codeobject.metadata import Argument, KernelMetadata, chip_in_metadata, kernels_metadata, unpack_metadata
+from ckmlir.codeobject.metadata import (
+    DESCRIPTOR_SUFFIX,
+    Argument,
+    KernelMetadata,
+    chip_in_metadata,
+    kernels_metadata,
+    metadata_of,
+    unpack_metadata,
+)
 
 _METADATA_NOTE = ("AMDGPU", 32)
 _ABI_VERSIONS = {1: 3, 2: 4, 3: 5, 4: 6}
@@ -24,8 +34,13 @@ _TARGETS = {
     0x39: "gfx1033", 0x3D: "gfx1035", 0x3E: "gfx1034", 0x3F: "gfx90a", 0x41: "gfx1100", 0x42: "gfx1013",
     0x43: "gfx1150", 0x44: "gfx1103", 0x45: "gfx1036", 0x46: "gfx1101", 0x47: "gfx1102", 0x48: "gfx1200",
     0x4A: "gfx1151", 0x4C: "gfx942", 0x4E: "gfx1201", 0x4F: "gfx950",
+    0x51: "gfx9-generic", 0x52: "gfx10-1-generic", 0x53: "gfx10-3-generic", 0x54: "gfx11-generic",
+    0x59: "gfx12-generic", 0x5F: "gfx9-4-generic",
 }  # fmt: skip
 """EF_AMDGPU_MACH in e_flags (AMDGPUUsage, "AMDGPU ELF Header e_flags for Code Object V4 and After")."""
+
+GENERIC = {"gfx9-4-generic": ("gfx942", "gfx950")}
+"""The chips of ours that run code for a generic target (AMDGPUUsage, "Generic Processors")."""
 
 
 class Kernel(Struct, frozen=True):
@@ -52,6 +67,14 @@ class Kernel(Struct, frozen=True):
         """All arguments in order of offset, hidden ones included."""
         return self.metadata.arguments
 
+    @property
+    def given_arguments(self) -> tuple[Argument, ...]:
+        """The arguments that a caller passes. The only pointer to dynamic LDS is not one of them, since it can be but
+        the address behind the kernel's own LDS; of several the caller says which is where."""
+        own = [one for one in self.arguments if not one.is_hidden]
+        one_pointer = sum(one.is_lds for one in own) == 1
+        return tuple(one for one in own if not (one.is_lds and one_pointer))
+
 
 @dataclass(frozen=True)
 class CodeObject:
@@ -74,13 +97,16 @@ class CodeObject:
     image: Image = field(repr=False)
 
     @classmethod
-    def parse(cls, source: bytes | str | os.PathLike[str]) -> "CodeObject":
-        """Reads a code object from its bytes or from a file.
+    def parse(cls, source: bytes | str | os.PathLike[str], chip: str = "") -> "CodeObject":
+        """Reads a code object from its bytes or from a file. `chip`: which one of a bundle for several chips is meant,
+        and which chip is to run code for a generic target; may be left out where there is only one.
 
         Raises:
-            CodeObjectError: The file cannot be read, or is not an AMDGPU code object, or is damaged.
+            CodeObjectError: The file cannot be read, or is not an AMDGPU code object, or is damaged, or not for `chip`.
         """
         data = source if isinstance(source, bytes) else _read(Path(source))
+        if is_bundle(data):
+            data = from_bundle(data, chip)
         elf = ElfFile(data)
         version = _ABI_VERSIONS.get(elf.abi_version)
         if version is None:
@@ -88,21 +114,32 @@ class CodeObject:
         image = make_image(elf)
         machine = elf.flags & 0xFF
         target = _TARGETS.get(machine, f"unknown-0x{machine:02x}")
+        memory = image.load(0)
         notes = [contents for owner, kind, contents in elf.notes() if (owner, kind) == _METADATA_NOTE]
-        if not notes:
-            raise CodeObjectError("code object without AMDGPU metadata")
-        root = unpack_metadata(notes[0])
+        root = unpack_metadata(notes[0]) if notes else {}
         named = chip_in_metadata(root)
         if named and named != target and machine in _TARGETS:
             raise CodeObjectError(f"damaged code object: its ELF header is for {target}, its metadata for {named}")
-        memory = image.load(0)
-        kernels = [_kernel(metadata, image, memory) for metadata in kernels_metadata(root)]
+        stated = kernels_metadata(root) or _without_metadata(image, memory)
+        if not notes and not stated:
+            raise CodeObjectError("code object without AMDGPU metadata and without kernel descriptors")
+        kernels = [_kernel(metadata, image, memory) for metadata in stated]
+        if chip in GENERIC.get(target, ()):
+            target = chip
+        elif chip and chip.partition(":")[0] != target:
+            raise CodeObjectError(f"a code object for {target}, not for {chip}")
         return cls(data, target, _features(elf.flags), version, {kernel.name: kernel for kernel in kernels}, image)
 
     @property
     def target_id(self) -> str:
         """Target and features as the runtime writes them, for example "gfx942:sramecc+:xnack-"."""
         return ":".join([self.target, *(name + sign for name, sign in sorted(self.features.items()))])
+
+    def with_arguments(self, kernel: str, arguments: tuple[Argument, ...]) -> "CodeObject":
+        """The same, with what a caller says of the arguments of a kernel whose metadata is missing."""
+        old = self.kernels[kernel]
+        metadata = dataclasses.replace(old.metadata, arguments=arguments)
+        return dataclasses.replace(self, kernels={**self.kernels, kernel: structs.replace(old, metadata=metadata)})
 
     def kernel(self, name: str | None = None) -> Kernel:
         """The kernel with a name, or the only one.
@@ -148,15 +185,26 @@ def _features(flags: int) -> dict[str, str]:
     return {name: signs[value] for name, value in found.items() if value in signs}
 
 
-def _kernel(metadata: KernelMetadata, image: Image, memory: bytes) -> Kernel:
-    if metadata.symbol not in image.symbols:
-        raise CodeObjectError(f"damaged code object: no descriptor symbol {metadata.symbol}")
-    where = image.symbols[metadata.symbol][0]
+def _without_metadata(image: Image, memory: bytes) -> list[KernelMetadata]:
+    """The kernels of a code object whose metadata names none, such as hand-written assembly: what descriptors say."""
+    places = sorted((place, name) for name, place in image.symbols.items() if name.endswith(DESCRIPTOR_SUFFIX))
+    return [metadata_of(name, _descriptor(name, image, memory)[1]) for _, name in places]
+
+
+def _descriptor(symbol: str, image: Image, memory: bytes) -> tuple[int, KernelDescriptor]:
+    """Where the descriptor at a symbol is, and the descriptor."""
+    if symbol not in image.symbols:
+        raise CodeObjectError(f"damaged code object: no descriptor symbol {symbol}")
+    where = image.symbols[symbol][0]
     if where + DESCRIPTOR_SIZE > len(memory):
-        raise CodeObjectError(f"damaged code object: the descriptor of kernel {metadata.name} lies outside")
-    descriptor = KernelDescriptor.parse(memory[where : where + DESCRIPTOR_SIZE])
+        raise CodeObjectError(f"damaged code object: the descriptor {symbol} lies outside")
+    return where, KernelDescriptor.parse(memory[where : where + DESCRIPTOR_SIZE])
+
+
+def _kernel(metadata: KernelMetadata, image: Image, memory: bytes) -> Kernel:
+    where, descriptor = _descriptor(metadata.symbol, image, memory)
     entry = where + descriptor.entry_offset
-    code, size = image.symbols.get(metadata.symbol.removesuffix(".kd"), (entry, 0))
+    code, size = image.symbols.get(metadata.symbol.removesuffix(DESCRIPTOR_SUFFIX), (entry, 0))
     end = max((end for first, end in image.stored if first <= entry < end), default=0)
     size = size if code == entry and size else end - entry
     if not 0 <= entry < len(memory) or entry % 4 or size < 0 or not image.holds(entry, size):

@@ -10,8 +10,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ckmlir.codeobject.descriptor import KernelDescriptor
 from ckmlir.codeobject.errors import CodeObjectError
 
+DESCRIPTOR_SUFFIX = ".kd"
+"""Of a kernel descriptor's symbol, behind the kernel's name."""
 NOTE = "ckmlir."
 """What the keys of this package's own entries begin with."""
 
@@ -40,6 +43,16 @@ class Argument(Struct, frozen=True):
     alignment: int = 0
 
     @property
+    def end(self) -> int:
+        """The byte behind it."""
+        return self.offset + self.size
+
+    @property
+    def is_lds(self) -> bool:
+        """It is the address of LDS whose size the launch says."""
+        return self.value_kind == "dynamic_shared_pointer"
+
+    @property
     def is_hidden(self) -> bool:
         """The runtime, not the caller, provides the argument."""
         return self.value_kind.startswith("hidden_")
@@ -64,6 +77,7 @@ class KernelMetadata:
         wavefront_size: Lanes.
         uses_dynamic_stack: The scratch size is not known statically.
         notes: What the compiler said besides: entries whose keys begin with `ckmlir.`, by the rest of the key.
+        is_stated: Whether there is metadata; without it arguments and workgroups are not known.
     """
 
     name: str
@@ -83,6 +97,31 @@ class KernelMetadata:
     wavefront_size: int
     uses_dynamic_stack: bool
     notes: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    is_stated: bool = True
+
+
+def metadata_of(symbol: str, descriptor: KernelDescriptor) -> KernelMetadata:
+    """What a kernel descriptor says of a kernel without metadata."""
+    registers = descriptor.allocated_vgprs
+    return KernelMetadata(
+        name=symbol.removesuffix(DESCRIPTOR_SUFFIX),
+        symbol=symbol,
+        arguments=(),
+        kernarg_size=descriptor.kernarg_size,
+        kernarg_alignment=8,
+        group_segment_size=descriptor.group_segment_size,
+        private_segment_size=descriptor.private_segment_size,
+        vgpr_count=registers,
+        agpr_count=max(0, registers - descriptor.accum_offset),
+        sgpr_count=descriptor.allocated_sgprs,
+        vgpr_spill_count=0,
+        sgpr_spill_count=0,
+        max_flat_workgroup_size=1024,
+        required_workgroup_size=None,
+        wavefront_size=descriptor.wavefront_size,
+        uses_dynamic_stack=descriptor.uses_dynamic_stack,
+        is_stated=False,
+    )
 
 
 def unpack_metadata(note: bytes) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from ckmlir.mlir import ir
 
 def assemble(text: str, target: str) -> CompiledObject:
     """A code object of GNU-style assembly text in LLVM's dialect (AMDGPU user guide, "Assembler"), kernel descriptors
-    and metadata included: `.amdhsa_kernel` and `.amdgpu_metadata`.
+    included, and metadata if there is any: `.amdhsa_kernel` and `.amdgpu_metadata`.
 
     Raises:
         CodeGenerationError: the text is not assembly for this chip, with what the assembler says; it has no kernel.
@@ -20,7 +20,7 @@ def assemble(text: str, target: str) -> CompiledObject:
     source = f"module {{ gpu.module @assembly attributes {{llvm.module_asm = [{lines}]}} {{ }} }}"
     compiled = emit_code_object(ir.Module.parse(source, ck_context()), target, line_table=False)
     if not compiled.code_object.kernels:
-        raise CodeGenerationError("the assembly text has no kernel: .amdgpu_metadata describes none")
+        raise CodeGenerationError("the assembly text has no kernel: there is no .amdhsa_kernel")
     return compiled
 
 

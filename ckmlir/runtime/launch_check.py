@@ -98,8 +98,8 @@ def check_grid(kernel: str, grid: Extent, block: Extent) -> None:
 
 
 def explicit_arguments(kernel: Kernel) -> list[ArgumentMetadata]:
-    """The arguments that a caller passes: neither hidden ones nor the place of dynamic LDS."""
-    return [one for one in kernel.arguments if not one.is_hidden and one.value_kind != "dynamic_shared_pointer"]
+    """The arguments that a caller passes: neither hidden ones nor the only place of dynamic LDS."""
+    return list(kernel.given_arguments)
 
 
 def check_arguments(kernel: str, expected: Sequence[ArgumentMetadata], arguments: Sequence[Argument]) -> None:

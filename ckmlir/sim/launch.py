@@ -64,7 +64,7 @@ def _bytes_of(argument: Argument, value: KernelArgument) -> bytes:
 def _hidden(argument: Argument, grid: Dimensions, block: Dimensions, dynamic_lds: int) -> int:
     """The value of an argument that the runtime provides."""
     kind = argument.value_kind.removeprefix("hidden_")
-    axis = "xyz".find(kind[-1])
+    axis = "xyz".find(kind[-1:])
     if kind.startswith("block_count_"):
         return grid[axis]
     if kind.startswith("group_size_"):
@@ -76,6 +76,12 @@ def _hidden(argument: Argument, grid: Dimensions, block: Dimensions, dynamic_lds
         "shared_base": state.SHARED_APERTURE >> 32,
     }
     return values.get(kind, 0)  # remainders and global offsets are 0; there is no printf, host call, heap or queue
+
+
+def _kernarg_bytes(kernel: Kernel) -> int:
+    """What a kernel says of the size of its arguments, or where the last of them ends."""
+    ends = [one.end for one in kernel.arguments]
+    return max([kernel.descriptor.kernarg_size, kernel.metadata.kernarg_size, *ends])
 
 
 def pack_arguments(
@@ -91,10 +97,8 @@ def pack_arguments(
     Raises:
         LaunchError: Wrong number, type or size of arguments.
     """
-    if sum(item.value_kind == "dynamic_shared_pointer" for item in kernel.arguments) > 1:
-        raise LaunchError(f"kernel {kernel.name} takes several pointers to dynamic LDS; only one is supported")
-    segment = bytearray(max(kernel.descriptor.kernarg_size, kernel.metadata.kernarg_size) + KERNARG_PADDING)
-    expected = [item for item in kernel.arguments if not item.is_hidden and item.value_kind != "dynamic_shared_pointer"]
+    segment = bytearray(_kernarg_bytes(kernel) + KERNARG_PADDING)
+    expected = kernel.given_arguments
     if len(arguments) != len(expected):
         names = ", ".join(item.name or f"{item.size} bytes at {item.offset}" for item in expected)
         raise LaunchError(
@@ -104,8 +108,8 @@ def pack_arguments(
     for item in kernel.arguments:
         if item.is_hidden:
             data = (_hidden(item, grid, block, dynamic_lds) & ((1 << 8 * item.size) - 1)).to_bytes(item.size, "little")
-        elif item.value_kind == "dynamic_shared_pointer":
-            data = static_lds.to_bytes(item.size, "little")
+        elif item.is_lds and item not in expected:
+            data = (static_lds & ((1 << 8 * item.size) - 1)).to_bytes(item.size, "little")
         else:
             data = _bytes_of(item, next(given))
         segment[item.offset : item.offset + item.size] = data
@@ -114,10 +118,9 @@ def pack_arguments(
 
 def argument_names(kernel: Kernel, arguments: Sequence[KernelArgument]) -> dict[int, str]:
     """Names of the memory that is passed, by address, where the code object names its arguments."""
-    expected = [item for item in kernel.arguments if not item.is_hidden and item.value_kind != "dynamic_shared_pointer"]
     return {
         value.address: f"argument {item.name}"
-        for item, value in zip(expected, arguments)
+        for item, value in zip(kernel.given_arguments, arguments)
         if item.name and isinstance(value, DeviceMemory)
     }
 
@@ -289,7 +292,7 @@ def check_geometry(kernel: Kernel, grid: Dimensions, block: Dimensions, lds: int
         raise LaunchError(
             f"kernel {kernel.name} asks for {scratch} bytes of scratch a work-item; {MAX_LANE_SCRATCH} is the most"
         )
-    if kernel.descriptor.kernarg_size > MAX_KERNARG or kernel.metadata.kernarg_size > MAX_KERNARG:
+    if _kernarg_bytes(kernel) > MAX_KERNARG:
         raise LaunchError(f"kernel {kernel.name} states more than {MAX_KERNARG} bytes of arguments")
     if lds > LDS_BYTES[target]:
         raise LaunchError(f"{lds} bytes of LDS are more than the {LDS_BYTES[target]} of {target}")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from ckmlir.codeobject import CodeObject
+from ckmlir.codeobject import Argument, CodeObject
 from ckmlir.sim import launch as abi
 from ckmlir.sim.checks import layout
 from ckmlir.sim.checks.finding import Finding, parse_checks
@@ -85,7 +85,7 @@ class Simulator:
         self._poison = random.integers(0, 256, 1 << 16, np.uint8) if poison else np.zeros(1 << 16, np.uint8)
         self._table = MemoryTable("initialisation" in self.checks)
         self._surroundings = Surroundings(self._table, self._poison, random, self.checks, branch_budget, seconds)
-        self._programs: dict[tuple[bytes, str, int], Program] = {}
+        self._programs: dict[tuple[bytes, str, int, tuple[Argument, ...]], Program] = {}
         self._static_findings: dict[tuple[bytes, str], list[Finding]] = {}
 
     def allocate(self, nbytes: int, name: str = UNNAMED, read_only: bool = False) -> DeviceMemory:
@@ -125,7 +125,8 @@ class Simulator:
             raise LaunchError(f"the code object is for {code_object.target}; this simulator runs {known}")
         chosen = code_object.kernel(kernel)
         flags = flags_of(self.checks) if flags is None else flags
-        key = (code_object.data, chosen.name, flags)
+        told = () if chosen.metadata.is_stated else chosen.arguments  # by the caller
+        key = (code_object.data, chosen.name, flags, told)
         if key not in self._programs:
             from ckmlir.sim import semantics  # fills the table of operations
 

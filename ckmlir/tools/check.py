@@ -62,11 +62,11 @@ def _of_file(options: argparse.Namespace) -> Report:
     word: str = options.operator
     if not is_code_file(word) and "/" not in word and not Path(word).exists():
         raise CkmlirError(f"{word} is neither an operator nor a file; {suggest(word, OPERATORS)}")
-    for name in ("keys", "arch", "schedule", "module", "pass_after"):
+    for name in ("keys", "schedule", "module", "pass_after"):
         if getattr(options, name):
             what = "key=value" if name == "keys" else f"--{name.replace('_', '-')}"
             raise CkmlirError(f"{what} is for operators, and {options.operator} is a file")
-    code_object = read_for_launch(Path(options.operator))
+    code_object = read_for_launch(Path(options.operator), options.arch)
     if not code_object.kernels:
         raise CkmlirError(f"{options.operator}: there are no kernels in it")
     if options.launch is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from ckmlir import __version__
+from ckmlir.errors import counted
 from ckmlir.ops.comparison import Array
 from ckmlir.records import plain
 from ckmlir.sim.checks import CHECKERS, Finding
@@ -95,7 +96,7 @@ def text_report(report: Report) -> str:
     lines = [f"{report.file}: {report.target}"]
     for kernel in report.kernels:
         faults = [one for one in kernel.findings if one.is_fault]
-        what = "nothing found" if not faults else f"{len(faults)} finding{'s' * (len(faults) != 1)}"
+        what = "nothing found" if not faults else counted(len(faults), "finding")
         lines.append(f"{kernel.name}: {what} ({', '.join(kernel.checked)})")
         lines += map(str, faults)
         lines += _grouped(one for one in kernel.findings if not one.is_fault)
@@ -116,8 +117,7 @@ def _grouped(findings: Iterable[Finding]) -> Iterator[str]:
         groups.setdefault((one.grade, one.checker, kind), []).append(one)
     for (grade, checker, _), group in groups.items():
         first = group[0]
-        others = len(group) - 1
-        more = f" (and at {others} more place{'s' * (others > 1)})" if others else ""
+        more = f" (and at {counted(len(group) - 1, 'more place')})" if len(group) > 1 else ""
         yield f"{checker} ({grade}): {first.message}{more}\n    {first.place}"
 
 
@@ -127,8 +127,9 @@ def run_lines(run: RunReport) -> list[str]:
         return ["  the run did not come to its end; arrays were not kept"]
     counts = run.counts
     lines = [
-        f"  ran {counts['workgroups']} workgroups of {'x'.join(map(str, run.block))}: {counts['wave_instructions']} "
-        f"instructions of waves, {counts['bytes_read']} bytes read, {counts['bytes_written']} written"
+        f"  ran {counted(counts['workgroups'], 'workgroup')} of {'x'.join(map(str, run.block))}: "
+        f"{counts['wave_instructions']} instructions of waves, "
+        f"{counts['bytes_read']} bytes read, {counts['bytes_written']} written"
     ]
     for name, one in run.arrays.items():
         ends = "no finite number" if one.least is None else f"{one.least:g} to {one.largest:g}"

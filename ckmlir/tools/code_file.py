@@ -25,12 +25,16 @@ def is_code_file(word: str) -> bool:
     return Path(word).suffix in (*CODE_OBJECTS, MODULE)
 
 
-def read_code_object(path: Path) -> CodeObject:
-    """The code object in a file, or that of a module in MLIR. Raises CkmlirError that names the file."""
+def read_code_object(path: Path, chip: str | None = None) -> CodeObject:
+    """The code object in a file, of a bundle the one for `chip`, or that of a module in MLIR.
+
+    Raises:
+        CkmlirError: it cannot be read, or is not for `chip`; the text names the file.
+    """
     from ckmlir.codeobject import CodeObject, CodeObjectError
 
     try:
-        return CodeObject.parse(path) if path.suffix != MODULE else compile_file(path).code_object
+        return CodeObject.parse(path if path.suffix != MODULE else compile_file(path).hsaco, chip or "")
     except CodeObjectError as error:
         text = str(error)
         raise CkmlirError(text if str(path) in text else f"{path}: {text}") from None

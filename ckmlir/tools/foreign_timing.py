@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim import Simulator
-from ckmlir.targets import TARGETS, get_target
-from ckmlir.tools.code_file import read_code_object
+from ckmlir.targets import get_target
 from ckmlir.tools.launch_arrays import pass_arguments
 from ckmlir.tools.launch_description import LaunchDescription, read_launch
 from ckmlir.tools.progress import progress
+from ckmlir.tools.run_file import read_for_launch
 
 if TYPE_CHECKING:
     from ckmlir.codeobject import CodeObject
@@ -24,16 +24,14 @@ if TYPE_CHECKING:
 
 def read_foreign(options: argparse.Namespace) -> tuple[CodeObject, LaunchDescription]:
     """The code object and the launch that the options name. Raises CkmlirError for what else they ask for."""
-    refused = {"key=value": options.keys, "--arch": options.arch, "--step": getattr(options, "step", None),
+    refused = {"key=value": options.keys, "--step": getattr(options, "step", None),
                "--schedule": getattr(options, "schedule", None),
                "--module": getattr(options, "module", None),
                "--pass-after": getattr(options, "pass_after", None)}  # fmt: skip
     for name, given in refused.items():
         if given:
             raise CkmlirError(f"{name} is for operators; with --launch, {options.operator} and its launch say all")
-    code_object = read_code_object(Path(options.operator))
-    if code_object.target not in TARGETS:
-        raise CkmlirError(f"{options.operator}: made for {code_object.target}; expected {'|'.join(TARGETS)}")
+    code_object = read_for_launch(Path(options.operator), options.arch)
     return code_object, read_launch(options.launch, code_object, options.kernel)
 
 
@@ -49,7 +47,7 @@ def record_foreign(
     from ckmlir.sim.timing.measure import record_launch
 
     target = get_target(code_object.target)
-    simulator = Simulator(target.name, seed=launch.seed)
+    simulator, code_object = Simulator(target.name, seed=launch.seed), launch.told(code_object)
     passed = pass_arguments(launch, simulator, target)
     shape = launch.order or launch.grid
     if isinstance(mode, int) and mode > math.prod(shape):

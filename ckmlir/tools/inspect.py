@@ -19,11 +19,12 @@ from ckmlir.tools.code_file import read_code_object
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="a code object, or an MLIR module of any stage")
+    parser.add_argument("--arch", metavar="A", help="of a bundle with code for several chips")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def execute(options: argparse.Namespace) -> int:
-    report = describe(read_code_object(options.file))
+    report = describe(read_code_object(options.file, options.arch))
     print(json.dumps(report) if options.json else _text(report))
     return 0
 
@@ -55,6 +56,7 @@ def _kernel(code_object: CodeObject, kernel: Kernel) -> dict[str, Any]:
             }
             for argument in kernel.arguments
         ],
+        "has_metadata": metadata.is_stated,
         "kernarg_bytes": metadata.kernarg_size,
         "vector_registers": metadata.vgpr_count,
         "accumulation_registers": metadata.agpr_count,
@@ -118,4 +120,7 @@ def _rows(kernel: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "instructions", ", ".join(f"{count} {category}" for category, count in mix.items() if count)
     else:
         yield "instructions", f"unknown: {kernel['instructions_missing']}"
-    yield "arguments", f"{kernel['kernarg_bytes']} bytes"
+    if kernel["has_metadata"]:
+        yield "arguments", f"{kernel['kernarg_bytes']} bytes"
+    else:
+        yield "arguments", "unknown: the code object has no metadata"

@@ -12,6 +12,7 @@ has all fields. Every error names the file and the field.
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from ckmlir.ops.request import show
 FILLS = ("zeros", "random", "arange", "undefined")
 ACCESSES = ("read", "write", "readwrite")
 _ARRAY = {"shape": list, "dtype": str, "fill": str, "file": str, "access": str, "save": str, "offset": int}
-_KINDS = ("shape", "scalar", "bytes", "same_as", "null")
+_KINDS = ("shape", "scalar", "bytes", "same_as", "null", "lds")
 """Exactly one of these fields says what an argument is; `shape` is that of an array."""
 
 
@@ -61,6 +62,12 @@ class BytesArgument(Struct, frozen=True):
     value: bytes
 
 
+class LdsArgument(Struct, frozen=True):
+    """The address of so many bytes of LDS of their own, for kernels that take several such."""
+
+    bytes: int
+
+
 class SameArgument(Struct, frozen=True):
     """The address of another argument's array; `offset` in its elements."""
 
@@ -68,7 +75,9 @@ class SameArgument(Struct, frozen=True):
     offset: int = 0
 
 
-Described = ArrayArgument | ScalarArgument | BytesArgument | SameArgument
+Described = ArrayArgument | ScalarArgument | BytesArgument | SameArgument | LdsArgument
+Arguments = tuple[tuple[str, Argument, Described], ...]
+"""Each of a kernel's own arguments, with the field that errors name, in the kernel's order."""
 
 
 class LaunchDescription(Struct, frozen=True):
@@ -86,10 +95,16 @@ class LaunchDescription(Struct, frozen=True):
     kernel: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
-    arguments: tuple[tuple[str, Argument, Described], ...]
+    arguments: Arguments
     dynamic_lds: int = 0
     seed: int = 0
     order: tuple[int, ...] | None = None
+
+    def told(self, code_object: CodeObject) -> CodeObject:
+        """The code object, with these arguments where it has no metadata that names any."""
+        if code_object.kernels[self.kernel].metadata.is_stated:
+            return code_object
+        return code_object.with_arguments(self.kernel, tuple(argument for _, argument, _ in self.arguments))
 
 
 def read_launch(path: Path, code_object: CodeObject, kernel: str | None = None) -> LaunchDescription:
@@ -116,15 +131,10 @@ def read_launch(path: Path, code_object: CodeObject, kernel: str | None = None) 
         if not 0 <= fields.get(name, 0) <= most:
             raise CkmlirError(f"{where}: {name}={fields[name]}: expected 0 to {most}")
     described = _arguments(fields, chosen, where, path.parent)
+    placed, dynamic_lds = _places_in_lds(described, chosen, fields.get("dynamic_lds", 0))
     return LaunchDescription(
-        where, chosen.name, grid, _extent(fields, "block", where), described,
-        fields.get("dynamic_lds", 0), fields.get("seed", 0), order,
-    )  # fmt: skip
-
-
-def own_arguments(kernel: Kernel) -> list[Argument]:
-    """The arguments that a caller passes."""
-    return [one for one in kernel.arguments if not one.is_hidden and one.value_kind != "dynamic_shared_pointer"]
+        where, chosen.name, grid, _extent(fields, "block", where), placed, dynamic_lds, fields.get("seed", 0), order
+    )
 
 
 def _kernel(code_object: CodeObject, name: str | None, where: str) -> Kernel:
@@ -152,10 +162,13 @@ def _sizes(given: list[Any], what: str, least: int) -> list[int]:
 
 def _arguments(
     fields: dict[str, Any], kernel: Kernel, where: str, folder: Path
-) -> tuple[tuple[str, Argument, Described], ...]:
-    own, given = own_arguments(kernel), fields["arguments"]
+) -> Arguments:
+    given = fields["arguments"]
+    if not kernel.metadata.is_stated:
+        return _told_arguments(given, where, folder)
+    own = kernel.given_arguments
     names = [one.name for one in own]
-    listed = ", ".join(one.name or f"{one.size} bytes at {one.offset}" for one in own) or "none"
+    listed = ", ".join(one.name or f"{one.size} bytes at {one.offset}" + " (LDS)" * one.is_lds for one in own) or "none"
     if isinstance(given, list):
         if len(given) != len(own):
             raise CkmlirError(f"{where}: arguments: {len(given)} are given; {kernel.name} takes {len(own)}: {listed}")
@@ -183,13 +196,63 @@ def _arguments(
     )
     for field, argument, one in read:
         _check_fits(argument, one, f"{where}: {field}")
+    _check_same(read, where)
+    return read
+
+
+def _told_arguments(given: object, where: str, folder: Path) -> Arguments:
+    """The arguments of a kernel without metadata: each behind the one before, at a multiple of its size or of 8."""
+    if not isinstance(given, list):
+        raise CkmlirError(f"{where}: arguments={show(given)}: expected a list; the code object names no arguments")
+    read, end = [], 0
+    for place, value in enumerate(given):
+        field = f"arguments[{place}]"
+        one = _described(value, f"{where}: {field}", folder)
+        size = _size_of(one, f"{where}: {field}")
+        start = -(-end // min(size & -size, 8)) * min(size & -size, 8)
+        kind = "global_buffer" if isinstance(one, (ArrayArgument, SameArgument)) else "by_value"
+        read.append((field, Argument("", start, size, kind), one))
+        end = start + size
+    _check_same(tuple(read), where)
+    return tuple(read)
+
+
+def _size_of(described: Described, what: str) -> int:
+    """The bytes of an argument that the code object says nothing of."""
+    if isinstance(described, (ArrayArgument, SameArgument)):
+        return 8
+    if isinstance(described, BytesArgument):
+        if not described.value:
+            raise CkmlirError(f"{what}.bytes: there are none")
+        return len(described.value)
+    bits = re.search(r"\d+", (described.dtype or "") if isinstance(described, ScalarArgument) else "")
+    if bits is None:
+        raise CkmlirError(f"{what}: the code object has no metadata; say how large it is: scalar=… with a dtype")
+    return int(bits[0]) // 8
+
+
+def _places_in_lds(arguments: Arguments, kernel: Kernel, dynamic_lds: int) -> tuple[Arguments, int]:
+    """The arguments, in which pointers to LDS of their own have their addresses, and the bytes of dynamic LDS."""
+    end = kernel.descriptor.group_segment_size
+    placed = []
+    for field, argument, one in arguments:
+        if isinstance(one, LdsArgument):
+            align = argument.alignment or 16
+            start = -(-end // align) * align
+            end, one = start + one.bytes, ScalarArgument(start)
+        placed.append((field, argument, one))
+    return tuple(placed), max(dynamic_lds, end - kernel.descriptor.group_segment_size)
+
+
+def _check_same(read: Arguments, where: str) -> None:
+    """Arguments whose arrays are those of others name such."""
+    for field, _, one in read:
         if isinstance(one, SameArgument):
             arrays = [other.name or place for place, other, what in read if isinstance(what, ArrayArgument)]
             if one.name not in arrays:
                 raise CkmlirError(
                     f"{where}: {field}.same_as={show(one.name)}: no such array; {suggest(one.name, arrays)}"
                 )
-    return read
 
 
 def _described(value: object, what: str, folder: Path) -> Described:
@@ -214,7 +277,12 @@ def _described(value: object, what: str, folder: Path) -> Described:
     if kinds == ["null"]:
         if fields_of(value, what, {"null": bool})["null"] is not True:
             raise CkmlirError(f"{what}.null=false: expected true, for an address of 0")
-        return ScalarArgument(0)
+        return ScalarArgument(0, "i64")
+    if kinds == ["lds"]:
+        bytes_ = fields_of(value, what, {"lds": int})["lds"]
+        if not 0 <= bytes_ <= 1 << 20:
+            raise CkmlirError(f"{what}.lds={bytes_}: expected 0 to {1 << 20} bytes")
+        return LdsArgument(bytes_)
     text = fields_of(value, what, {"bytes": str})["bytes"]
     try:
         return BytesArgument(bytes.fromhex(text))
@@ -243,7 +311,10 @@ def _array(value: dict[str, Any], what: str, folder: Path) -> ArrayArgument:
 
 
 def _check_fits(argument: Argument, described: Described, what: str) -> None:
-    """Arrays need an argument of 8 bytes, structures have the argument's size."""
+    """Arrays need an argument of 8 bytes, structures have the argument's size, pointers to LDS are told how much."""
+    if argument.is_lds != isinstance(described, LdsArgument):
+        expected = 'a pointer to LDS; expected {"lds": bytes}' if argument.is_lds else "no pointer to LDS"
+        raise CkmlirError(f"{what}: this argument is {expected}")
     if isinstance(described, (ArrayArgument, SameArgument)) and argument.size != 8:
         raise CkmlirError(f"{what}: an array's address takes 8 bytes; this argument has {argument.size}")
     if isinstance(described, BytesArgument) and len(described.value) != argument.size:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ckmlir.codeobject.code_object import GENERIC
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable
 from ckmlir.records import plain
@@ -38,7 +39,7 @@ def run_file(options: argparse.Namespace) -> int:
     for name, given in _for_operators(options).items():
         if given:
             raise CkmlirError(f"{name} is for operators; with --launch, {options.operator} and its launch say all")
-    code_object = read_for_launch(Path(options.operator))
+    code_object = read_for_launch(Path(options.operator), options.arch)
     launch = read_launch(options.launch, code_object, options.kernel)
     run = run_launch(code_object, launch, options.check)
     faults = [one for one in run.findings if one.is_fault]
@@ -51,9 +52,12 @@ def run_file(options: argparse.Namespace) -> int:
     return DISAGREES if faults else 0
 
 
-def read_for_launch(path: Path) -> CodeObject:
+def read_for_launch(path: Path, chip: str | None) -> CodeObject:
     """The code object of a file, for a chip that the simulator knows. Raises CkmlirError."""
-    code_object = read_code_object(path)
+    code_object = read_code_object(path, chip)
+    if code_object.target in GENERIC:
+        chips = "|".join(GENERIC[code_object.target])
+        raise CkmlirError(f"{path}: made for {code_object.target}; say on which chip it runs: --arch {chips}")
     if code_object.target not in TARGETS:
         raise CkmlirError(f"{path}: made for {code_object.target}; expected {'|'.join(TARGETS)}")
     return code_object
@@ -79,7 +83,7 @@ def _run(simulator: Simulator, code_object: CodeObject, launch: LaunchDescriptio
     statistics = None
     try:
         statistics = simulator.launch(
-            code_object, launch.kernel, launch.grid, launch.block, passed.values, launch.dynamic_lds
+            launch.told(code_object), launch.kernel, launch.grid, launch.block, passed.values, launch.dynamic_lds
         )
         findings = list(simulator.remarks)
     except UnsupportedInstruction as error:
@@ -103,7 +107,7 @@ def _run(simulator: Simulator, code_object: CodeObject, launch: LaunchDescriptio
 def _for_operators(options: argparse.Namespace) -> dict[str, object]:
     """Options of `ckmlir run` that a launch description makes no sense of, with what was given."""
     return {
-        "key=value": options.keys, "--arch": options.arch, "--schedule": options.schedule, "--module": options.module,
+        "key=value": options.keys, "--schedule": options.schedule, "--module": options.module,
         "--pass-after": options.pass_after,
         "--input": options.input, "--output": options.output, "--guard": options.guard, "--trace": options.trace,
         "--seed": options.seed, "--values": options.values != "ordinary", "--jobs": options.jobs != 1,

@@ -16,7 +16,6 @@ from ckmlir.codeobject import CodeObject
 from ckmlir.sim import CheckFailure, Simulator
 from ckmlir.sim.analysis import check_hazards, check_waits
 from ckmlir.sim.checks import Finding
-from ckmlir.tools.launch_description import own_arguments
 
 triton_kernels = pytest.importorskip(
     "triton_kernels", reason="Triton is not installed: .ci/check-triton compiles its kernels"
@@ -94,7 +93,8 @@ def run(hsaco: bytes, one: Compiled, work: Work, arch: str, checks: str, observe
     kernel = code_object.kernel()
     numbers = [int.from_bytes(struct.pack("<f", n), "little") if isinstance(n, float) else n for n in work.numbers]
     values = [*(memory.address for memory in (*given, result)), *numbers]
-    values += [0] * (len(own_arguments(kernel)) - len(values))  # two pointers to scratch memory that none of these uses
+    # Two more are pointers to scratch memory that none of these uses.
+    values += [0] * (len(kernel.given_arguments) - len(values))
     try:
         simulator.launch(code_object, kernel.name, work.grid, (64 * one.waves, 1, 1), values, one.shared)
         findings = simulator.remarks

@@ -223,7 +223,7 @@ def test_bad_descriptions_name_the_field(
         ("check {saxpy} --check race", "give --launch, or wait|copy_order|hazard"),
         ("check {saxpy} --launch /nowhere.json", "cannot read /nowhere.json"),
         ("time {saxpy}", "needs --launch launch.json"),
-        ("time {saxpy} --launch {launch} --arch gfx942", "--arch is for operators"),
+        ("time {saxpy} --launch {launch} --arch gfx950", "a code object for gfx942, not for gfx950"),
         ("timeline {saxpy} m=3 --launch {launch} -o page.html", "key=value is for operators"),
         ("whatif {saxpy} --launch {launch} --buffers 2", "compile an operator again; a code object stays as it is"),
         ("whatif {saxpy} --launch {launch} --workgroups 9", "--workgroups 9: the launch of"),

@@ -141,11 +141,11 @@ def _flow_of(key: _Key) -> ControlFlow:
 
 
 class _Key:
-    """A code object and a kernel's name, compared by the file's bytes."""
+    """A code object and a kernel's name, compared by the file's bytes and the chip."""
 
     def __init__(self, code_object: CodeObject, kernel: str) -> None:
         self.code_object, self.kernel = code_object, kernel
-        self._identity = (code_object.data, kernel)
+        self._identity = (code_object.data, code_object.target, kernel)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Key) and self._identity == other._identity

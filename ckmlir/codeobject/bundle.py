@@ -1,0 +1,66 @@
+"""Bundles: files of clang that hold a code object for each of several chips, as `hipcc --genco` writes them.
+
+Source: LLVM's ClangOffloadBundler, "Bundled Binary File Layout" and "Bundle Entry ID".
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ckmlir.codeobject.errors import CodeObjectError
+
+MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
+COMPRESSED = b"CCOB"
+_COUNT = struct.Struct("<Q")
+_ENTRY = struct.Struct("<QQQ")
+_MOST_ENTRIES = 256
+
+
+def is_bundle(data: bytes) -> bool:
+    """Whether a file is a bundle, compressed or not."""
+    return data.startswith((MAGIC, COMPRESSED))
+
+
+def from_bundle(data: bytes, chip: str = "") -> bytes:
+    """The code object for a chip, which may be left out where there is only one.
+
+    Raises:
+        CodeObjectError: the bundle is compressed or damaged, or has none or several for this chip.
+    """
+    if data.startswith(COMPRESSED):
+        raise CodeObjectError("a compressed bundle of code objects; compile with --no-offload-compress, or unbundle it")
+    found = _code_objects(data)
+    listed = ", ".join(found) or "none"
+    wanted = {name: part for name, part in found.items() if chip in ("", name, name.partition(":")[0])}
+    if len(wanted) == 1:
+        return next(iter(wanted.values()))
+    if not wanted:
+        raise CodeObjectError(f"a bundle without a code object for {chip}; it has: {listed}")
+    raise CodeObjectError(f"a bundle of several code objects; say which (--arch, or `chip`): {', '.join(wanted)}")
+
+
+def _code_objects(data: bytes) -> dict[str, bytes]:
+    """The code objects of a bundle by target, such as "gfx90a:xnack-"."""
+    found = {}
+    position = len(MAGIC)
+    (count,) = _unpack(_COUNT, data, position)
+    position += _COUNT.size
+    if count > _MOST_ENTRIES:
+        raise CodeObjectError(f"damaged bundle of code objects: it says that it has {count}")
+    for _ in range(count):
+        offset, size, length = _unpack(_ENTRY, data, position)
+        position += _ENTRY.size
+        name = data[position : position + length].decode("utf-8", errors="replace")
+        position += length
+        if offset + size > len(data) or position > len(data):
+            raise CodeObjectError(f"damaged bundle of code objects: {name} ends at byte {offset + size} of {len(data)}")
+        _, is_device, target = name.partition("amdgcn-amd-amdhsa-")
+        if is_device and size:
+            found[target.lstrip("-")] = data[offset : offset + size]
+    return found
+
+
+def _unpack(layout: struct.Struct, data: bytes, position: int) -> tuple[int, ...]:
+    if position + layout.size > len(data):
+        raise CodeObjectError("damaged bundle of code objects: it ends within its table")
+    return layout.unpack_from(data, position)
