@@ -99,8 +99,8 @@ class Adaptor(TransformGraph, frozen=True, dict=True):
     def right_pad_to_multiple(self: Self, multiples: Sequence[int]) -> Self:
         """Each dimension padded up to a multiple (of the tile's length).
 
-        One that is known to be such a multiple is padded by nothing, but bounded: a window that starts in between, or
-        behind its end, still leaves no element outside.
+        One that is known to be such a multiple is padded by nothing, but bounded: a window that starts in between still
+        leaves no element outside. No window begins behind the padded end.
         """
         if len(multiples) != self.rank:
             raise ValueError(f"{len(multiples)} multiples for a view of {self.rank} dimensions")

@@ -42,7 +42,7 @@ class View:
     @located
     def pad(self, *lengths: int) -> "View":
         """Each dimension padded to a multiple of a tile's length: reads beyond the tensor give zero, writes
-        are dropped.
+        are dropped. A window has to begin before the padded end: where a tile is a slice of a block, pad to the block.
         """
         return self._through(lambda below, size: below.right_pad_to_multiple(lengths))
 

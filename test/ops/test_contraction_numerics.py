@@ -61,6 +61,15 @@ def test_side_tensors_of_every_kind(chip: str, kind: str) -> None:
         agree("gemm", chip, m=m, n=n, k=k, op="acc * 0.5 + d0", d=[dtype], d_kind=[kind], ldd=[pitch])
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("m", "n"), [(128, 64), (70, 16), (130, 96)])
+def test_slices_behind_the_last_column_write_nothing(chip: str, m: int, n: int) -> None:
+    """C's rows are whole slices of 16 columns, and no whole blocks: nothing gets into the next row, which begins there.
+    """
+    plan = {"block": "128x80x16", "wave": "4x1", "schedule": "compv3"}
+    agree("gemm", chip, m=m, n=n, k=16, op="acc + d0", out="i8", **plan)
+
+
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("out", ["f16", "bf16", "f32", "fp8", "bf8", "i8"])

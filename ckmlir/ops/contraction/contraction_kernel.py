@@ -20,9 +20,9 @@ from ckmlir.ops.contraction.epilogue_kernel import Output, write_block
 from ckmlir.ops.contraction.loop_kernel import contract, first_loads, is_early
 from ckmlir.ops.contraction.operands_kernel import array, operands
 from ckmlir.ops.contraction.residues_kernel import CLASSES
-from ckmlir.ops.contraction.rows_kernel import Put
+from ckmlir.ops.contraction.rows_kernel import Array, Put
 from ckmlir.ops.contraction.scaling_kernel import accumulation_of, scaled_totals
-from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sinks_kernel import SINKS
 from ckmlir.ops.contraction.table_kernel import Table, numbers_of
 from ckmlir.ops.contraction.walks_kernel import WALKS
@@ -83,16 +83,24 @@ class Block:
 
     def finish(self, work: Work, sums: Sequence[Tile]) -> None:
         """See `Body`."""
-        spec, array_of = self.spec, self.array_of
+        spec = self.spec
         scalars = {name: getattr(work.distances, name) for name in numbers_of(spec)}
-        sides = {name: array_of(spec, work, name) for name in NAMES[: len(spec.side)]}
-        output = Output([array_of(spec, work, name) for name in spec.outputs], sides, scalars)
+        rows, columns, _ = spec.block
+        lengths = {"full": (rows, columns), "column": (rows,), "row": (columns,), "scalar": (columns,)}
+        kinds = [SideSpec.parse(text).kind for text in spec.side]
+        sides = {name: self._padded(work, name, lengths[kind]) for name, kind in zip(NAMES, kinds, strict=False)}
+        wide = (rows, spec.chain[0] if spec.behind else columns)
+        output = Output([self._padded(work, name, wide) for name in spec.outputs], sides, scalars)
 
         def write(sums: Sequence[Tile], put: Put) -> None:
             last = multiplied(spec, work, self.target, put) if spec.behind else put
             write_block(spec, output, sums, work.row, work.column, last)
 
         SINKS[spec.sink].take(work, sums, write)
+
+    def _padded(self, work: Work, name: str, block: tuple[int, ...]) -> Array:
+        """An array beside the sums, which slices of a block reach."""
+        return replace(self.array_of(self.spec, work, name), block=block)
 
 
 def _compares(spec: ContractionSpec) -> bool:

@@ -185,7 +185,8 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
     b: Rows = patch_rows(spec, "b", weights, work.column)
     # Single elements of dy have conditions of their own, too many for more beside them; vectors are to stay whole.
     if spec.align[0] > 1 and spec.block[1] * depth >= QUAD * spec.align[1] * WAVE_SIZE * spec.wave_count:
-        b = InQuads(weights, work.column, spec.block[1], spec.wave_count, spec.align[1], ragged=True)
+        width, waves, vector = spec.block[1], spec.wave_count, spec.align[1]
+        b = InQuads(weights, work.column, width, waves=waves, vector=vector, ragged=True)
     return [a, Matrix("b", b, depth)]
 
 

@@ -56,24 +56,31 @@ class Told(Struct, frozen=True):
 
 
 class Array(Struct, frozen=True):
-    """An array, and what tells its rows where they do not follow each other."""
+    """An array, and what tells its rows where they do not follow each other.
+
+    Attributes:
+        block: what the array is padded to multiples of, where not to those of a tile's lengths: a tile that is a slice
+            of a block may begin behind the array, and paddings refuse what begins before their end only.
+    """
 
     view: View
     told: Told | None = None
+    block: tuple[int, ...] = ()
 
     def rows(self, row: Scalar, count: int) -> Rows:
         """So many rows from that of a block on."""
         if self.told is None:
-            return Following(self.view, row, count)
-        return Listed(self.view, self.told.index(row, count))
+            return Following(self.view, row, count, self.block)
+        return Listed(self.view, self.told.index(row, count), self.block)
 
 
 class Following(Struct, frozen=True):
-    """Rows one behind the other."""
+    """Rows one behind the other; `block` as that of `Array`."""
 
     view: View
     row: Scalar
     count: int
+    block: tuple[int, ...] = ()
 
     def load(
         self, origin: Sequence[Amount] = (), lengths: Sequence[int] = (), lies: Distribution | None = None
@@ -91,16 +98,17 @@ class Following(Struct, frozen=True):
 
     def _window(self, origin: Sequence[Amount], lengths: Sequence[int]) -> Window:
         whole = (self.count, *lengths)
-        return self.view.pad(*whole).window(whole, (self.row, *origin))
+        return self.view.pad(*self.block or whole).window(whole, (self.row, *origin))
 
 
 class Listed(Struct, frozen=True):
     """Rows by a tile of their numbers; a number that is none gives zeros, and takes nothing. Arrays are no larger than
-    2 GiB.
+    2 GiB. `block` as that of `Array`.
     """
 
     view: View
     index: Tile
+    block: tuple[int, ...] = ()
 
     def load(
         self, origin: Sequence[Amount] = (), lengths: Sequence[int] = (), lies: Distribution | None = None
@@ -117,4 +125,5 @@ class Listed(Struct, frozen=True):
         scatter_add(tile, self._window(origin, tile.lengths[1:]), self.index, 0)
 
     def _window(self, origin: Sequence[Amount], lengths: Sequence[int]) -> Window:
-        return self.view.pad(1, *lengths).window((self.index.lengths[0], *lengths), (0, *origin))
+        columns = self.block[1:] or lengths
+        return self.view.pad(1, *columns).window((self.index.lengths[0], *lengths), (0, *origin))

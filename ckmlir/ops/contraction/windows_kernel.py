@@ -26,7 +26,7 @@ AT_ONCE = 4
 """Rows, or columns, of patches that a wave loads of at a time at least."""
 
 
-class DealtOut(Following, frozen=True):
+class DealtOut(Following, frozen=True, kw_only=True):
     """Rows of patches whose elements follow each other `along` a dimension, where all lanes of a wave would have the
     same coordinate along the other. That and its comparisons would be in scalar registers then, of which there are too
     few for all of them; so lanes are dealt out to several.
@@ -45,7 +45,7 @@ class DealtOut(Following, frozen=True):
         return super().load(origin, lengths, lies or dealt)
 
 
-class InQuads(Following, frozen=True):
+class InQuads(Following, frozen=True, kw_only=True):
     """Columns of patches, with four positions for all lanes of a quad: a lane finds out the place in the images of one
     of them for all four.
 
@@ -91,7 +91,10 @@ def weight(spec: ContractionSpec, work: Work) -> list[Operand]:
     """The patches are B, and K counts them."""
     bm, _, bk = spec.block
     seen, at = _patches(spec, work.arrays["b"], work.distances, work.begin)
-    b = InQuads(seen.permute(1, 0), work.column, spec.block[1], spec.wave_count, spec.align[1], "k" in spec.pad)
+    b = InQuads(
+        seen.permute(1, 0), work.column, spec.block[1], waves=spec.wave_count, vector=spec.align[1],
+        ragged="k" in spec.pad,
+    )  # fmt: skip
     if isinstance(work.begin, int):
         a: Operand = Matrix("a", array(spec, work, "a").rows(work.row, bm), bk)
     else:
@@ -114,7 +117,7 @@ def patch_rows(spec: ContractionSpec, name: str, seen: View, row: Scalar) -> Row
     along = 1 if spec.layout[place] == ("R", "C")[place] else 0
     if (count, spec.block[2])[along] < WAVE_SIZE * vector:
         return Following(seen, row, count)
-    return DealtOut(seen, row, count, spec.wave_count, vector, along)
+    return DealtOut(seen, row, count, waves=spec.wave_count, vector=vector, along=along)
 
 
 def _patches(
