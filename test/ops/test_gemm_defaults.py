@@ -321,6 +321,10 @@ BIAS = {"m": 6722, "n": 8439, "k": 2304, "op": "gelu(acc + d0) + d1", "d_kind": 
     # Single elements straight from the sums, in a batch.
     ("gfx942", "batched_gemm", {"m": 2784, "n": 2401, "k": 3968, "dtype": "i8", "batch": (2, 2)}, (192, 256, 128),
      (32, 32, 16)),
+    # Bytes that an expression combines as they are loaded one by one.
+    ("gfx90a", "gemm_multi_abd", {"m": 512, "n": 512, "k": 513, "dtype": "i8", "layout": "CCR"}, (64, 64, 128),
+     (16, 16, 16)),
+    ("gfx942", "gemm_multi_abd", {"m": 514, "n": 514, "k": 514, "dtype": "i8"}, (64, 64, 128), (16, 16, 32)),
 ])  # fmt: skip
 def test_what_is_beside_large_blocks_spills_nothing(
     chip: str, name: str, keys: dict[str, Any], block: tuple[int, int, int], mfma: tuple[int, int, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type, computing_type
 from ckmlir.ops.contraction.scaling import ScaleSpec
@@ -23,6 +24,9 @@ offsets are one, and what they have in common with those of the step before. Not
 256 x 256 x 128 of fp8 by eight waves would spill on gfx950."""
 DWORD = 4
 """Bytes of a load that is not narrow."""
+COMBINED_BYTES = 1
+"""Registers of an element of one byte that an expression combines from several arrays, where loads are narrow: it is
+f32 there. Without them i8 of 512 x 512 x 513 in CCR spilled 40 at 128 x 128 by eight waves on gfx942, fp8 8."""
 SCALE_BYTES = 4
 """Of a scale in LDS, where it is f32."""
 TRANSPOSED = 2
@@ -67,8 +71,10 @@ def block_resources(spec: ContractionSpec) -> Resources:
             operands += own * depth * (1 + schedule.ahead_of("from_lds") + turned)
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
         if path == "through":
-            for width, align in _loaded(spec, tensor):
-                elements = share // spec.in_lds[place].bytes
+            elements = share // spec.in_lds[place].bytes
+            combined = _loaded(spec, tensor)
+            moving += COMBINED_BYTES * elements * _unpacks(combined)
+            for width, align in combined:
                 packed, few = elements * width // 4, elements * width // min(16, align * width)
                 moving += packed + (sets - 1) * max(packed, few)  # what waits is as it was loaded, in its own registers
                 in_turns = schedule.groups > 1 and align * width >= DWORD and not spec.sparse
@@ -120,6 +126,11 @@ def _copies(spec: ContractionSpec, place: int, elements: int) -> int:
     one = spec.in_lds[place]
     dealt = spec.wave_count * WAVE_SIZE * max(128 // one.bits, 1)
     return max(dealt // (elements & -elements), 1) if spec.layout[place] == "CR"[place] else 1
+
+
+def _unpacks(loaded: Sequence[tuple[int, int]]) -> bool:
+    """Whether an expression combines bytes that come in narrow loads; `loaded` as by `_loaded`."""
+    return len(loaded) > 1 and any(width == 1 and align * width < DWORD for width, align in loaded)
 
 
 def _is_transposed(spec: ContractionSpec, place: int) -> bool:
