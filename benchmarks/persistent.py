@@ -15,19 +15,26 @@ from ckmlir.targets import get_target
 
 SHORT = {"m": "2048,1792,2048,1536,1024,2048,512,2048", "n": 2048, "k": "64,32,96,128,64,32,64,32"}
 MIXED = {"m": "2048,1024,512,256,128,2048,1024,512", "n": 2048, "k": "256,512,1024,512,256,128,256,64"}
-WAVES = {"m": 2304, "n": 2432, "k": 4096}
-"""18 x 19 blocks of 128 x 128: 1.1 for each compute unit of an MI300X."""
+WAVES = {
+    "gfx90a": {"m": 1408, "n": 1408, "k": 4096},
+    "gfx942": {"m": 2304, "n": 2432, "k": 4096},
+    "gfx950": {"m": 3072, "n": 3072, "k": 4096},
+}
+"""11 x 11, 18 x 19 and 24 x 24 blocks of 128 x 128: 1.1 for each that a chip's compute units hold at a time."""
 Case = tuple[str, tuple[str, dict[str, Any]], tuple[str, dict[str, Any]]]
-CASES: tuple[Case, ...] = (
-    *(
+
+
+def cases(chip: str) -> list[Case]:
+    """What is compared on a chip: its name, and both kernels."""
+    grouped = (("many short sums", SHORT), ("sums of 64 to 1024", MIXED))
+    found: list[Case] = [
         (f"grouped, {name}", ("grouped_gemm", {**sizes, "persistent": 1}), ("grouped_gemm", {**sizes, "persistent": 0}))
-        for name, sizes in (("many short sums", SHORT), ("sums of 64 to 1024", MIXED))
-    ),
-    *(
-        (f"stream-K, {one}", ("streamk_gemm", {**WAVES, "reduction": one}), ("gemm", {**WAVES, "split_k": 1}))
-        for one in ("linear", "tree", "atomic")
-    ),
-)
+        for name, sizes in grouped
+    ]
+    for reduction in ("linear", "tree", "atomic"):
+        shared = {**WAVES[chip], "reduction": reduction}
+        found.append((f"stream-K, {reduction}", ("streamk_gemm", shared), ("gemm", {**WAVES[chip], "split_k": 1})))
+    return found
 
 
 def cycles(name: str, keys: dict[str, Any], chip: str) -> float:
@@ -41,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--arch", default="gfx942")
     chip = parser.parse_args().arch
-    for what, stays, plain in CASES:
+    for what, stays, plain in cases(chip):
         one, other = cycles(*stays, chip), cycles(*plain, chip)
         print(f"{what}: {one:.0f} cycles instead of {other:.0f}, {one / other:.2f}", flush=True)
 

@@ -49,7 +49,7 @@ class Launch(Struct, frozen=True):
     Attributes:
         grid: with a zero in it there is nothing to launch.
         shape: the grid as the kernel sees it, where that has more axes, the fastest first: along an axis, workgroups
-            have a part of their inputs in common.
+            have a part of their inputs in common. There may be fewer workgroups than it has places along its last axis.
         resident: all workgroups have to run at a time, since they wait for each other. A launch of more than the
             device's compute units hold of the compiled kernel is refused.
     """

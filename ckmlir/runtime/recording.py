@@ -24,6 +24,7 @@ from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.sim import DeviceMemory
 from ckmlir.sim.timing.lengths import Lengths, count_workgroups, survey
 from ckmlir.sim.timing.recording import Trace, record
+from ckmlir.sim.timing.sharing import surveyed_shape
 from ckmlir.targets import Target
 
 Choice = Callable[[Lengths | None], Sequence[int]]
@@ -75,7 +76,7 @@ class RecordingDevice(SimulatorDevice):
         before = [(one, one.read()) for one in arguments if isinstance(one, DeviceMemory)] if chosen.runs else []
         given = (code_object, kernel, grid, block, arguments, dynamic_lds)
         if callable(chosen.workgroups):
-            lengths = survey(chosen.shape or grid, partial(count_workgroups, self._simulator, *given))
+            lengths = survey(surveyed_shape(chosen.shape, grid), partial(count_workgroups, self._simulator, *given))
             trace = record(self._simulator, *given, chosen.workgroups(lengths))
             self.traces[number] = replace(trace, lengths=lengths)
         elif chosen.workgroups:

@@ -134,7 +134,8 @@ def _shape(launch: Launch) -> tuple[int, ...]:
 def _numbers(launch: Launch, kernel: CompiledKernel, parameters: Parameters, mode: Mode | int) -> Choice:
     """The workgroups that the model wants."""
     fitting = kernel_occupancy(kernel.code_object, kernel.kernel_name, parameters, math.prod(launch.block)).workgroups
-    return lambda lengths: workgroups_to_record(_shape(launch), parameters, fitting, mode, lengths)
+    count = math.prod(launch.grid)
+    return lambda lengths: workgroups_to_record(_shape(launch), parameters, fitting, mode, lengths, count)
 
 
 def _nothing(operator: Operator[Any, Any]) -> RequestError:

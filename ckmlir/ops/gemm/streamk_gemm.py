@@ -160,7 +160,7 @@ class StreamKGemm(ContractionOperator):
         resident = _waits(spec) and shares.steps > 0
         across = ceil_div(problem.n, spec.block[1])
         # Whole blocks of one round are numbered row by row.
-        shape = (across, shares.workgroups // across) if shares.whole and shares.workgroups % across == 0 else None
+        shape = (across, ceil_div(shares.workgroups, across)) if shares.whole else None
         threads = (spec.wave_count * WAVE_SIZE, 1, 1)
         return Launch((shares.workgroups, 1, 1), threads, arguments, shape, resident=resident)
 

@@ -35,15 +35,17 @@ def workgroups_to_record(
     workgroups_a_unit: int,
     mode: Mode | int,
     lengths: Lengths | None = None,
+    count: int | None = None,
 ) -> tuple[int, ...]:
     """The workgroups that `model_launch` wants of a grid: neighbours, and for a sample those of one compute unit; of
-    workgroups that are not alike samples of several lengths."""
-    count = math.prod(shape)
+    workgroups that are not alike samples of several lengths. `count`: of all, where the shape is cut off."""
+    count = math.prod(shape) if count is None else count
     if lengths is None:
-        return tuple(dict.fromkeys((*residents(count, parameters, workgroups_a_unit, mode), *neighbours(shape))))
+        beside = neighbours(shape, count=count)
+        return tuple(dict.fromkeys((*residents(count, parameters, workgroups_a_unit, mode), *beside)))
     samples = choose_samples(lengths, _together(lengths, parameters, workgroups_a_unit))
     wanted = _named(count, parameters, workgroups_a_unit, mode)
-    return tuple(dict.fromkeys((*wanted, *samples.workgroups, *neighbours(shape, samples.base))))
+    return tuple(dict.fromkeys((*wanted, *samples.workgroups, *neighbours(shape, samples.base, count))))
 
 
 def residents(count: int, parameters: Parameters, workgroups_a_unit: int, mode: Mode | int) -> tuple[int, ...]:

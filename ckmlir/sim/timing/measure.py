@@ -14,6 +14,7 @@ from ckmlir.sim.timing.lengths import CountsWorkgroups, count_workgroups, survey
 from ckmlir.sim.timing.occupancy import kernel_occupancy
 from ckmlir.sim.timing.parameters import Parameters, load
 from ckmlir.sim.timing.recording import RecordsLaunches, Trace, record
+from ckmlir.sim.timing.sharing import surveyed_shape
 
 if TYPE_CHECKING:
     from ckmlir.codeobject import CodeObject
@@ -74,6 +75,6 @@ def record_launch(
     name = code_object.kernel(kernel).name
     fitting = kernel_occupancy(code_object, name, parameters, math.prod(block))
     launch = (simulator, code_object, name, grid, block, arguments, dynamic_lds)
-    lengths = survey(shape or grid, partial(count_workgroups, *launch))
-    numbers = workgroups_to_record(shape or grid, parameters, fitting.workgroups, mode, lengths)
+    lengths = survey(surveyed_shape(shape, grid), partial(count_workgroups, *launch))
+    numbers = workgroups_to_record(shape or grid, parameters, fitting.workgroups, mode, lengths, math.prod(grid))
     return replace(record(*launch, numbers), lengths=lengths)

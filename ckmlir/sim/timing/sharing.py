@@ -25,11 +25,32 @@ if TYPE_CHECKING:
     from ckmlir.sim.timing.recording import Trace
 
 
-def neighbours(shape: Sequence[int], base: int = 0) -> tuple[int, ...]:
-    """Workgroups to record for `measure_sharing`: one, and its neighbour along each axis that has one."""
-    steps, places = np.cumprod([1, *shape[:-1]]), np.unravel_index(base, tuple(shape), order="F")
-    beside = zip(steps.tolist(), places, shape)
-    return (base, *(base + (step if at + 1 < extent else -step) for step, at, extent in beside if extent > 1))
+def neighbours(shape: Sequence[int], base: int = 0, count: int | None = None) -> tuple[int, ...]:
+    """Workgroups to record for `measure_sharing`: one, and its neighbour along each axis that has one.
+
+    Args:
+        count: Of all workgroups; by default the places of the shape.
+    """
+    count = math.prod(shape) if count is None else count
+    steps, places = np.cumprod([1, *shape[:-1]]).tolist(), map(int, np.unravel_index(base, tuple(shape), order="F"))
+    found = [base]
+    for step, at, extent in zip(steps, places, shape):
+        beside = base + step if at + 1 < extent and base + step < count else base - step
+        if extent > 1 and 0 <= beside < count:
+            found.append(beside)
+    return tuple(found)
+
+
+def is_cut(shape: Sequence[int], count: int) -> bool:
+    """Whether a shape has more places than there are workgroups: the last ones along its last axis are none, as where
+    so many workgroups as a chip holds take the tiles of a product, row by row.
+    """
+    return math.prod(shape[:-1]) * (shape[-1] - 1) < count < math.prod(shape)
+
+
+def surveyed_shape(shape: Sequence[int] | None, grid: Sequence[int]) -> Sequence[int]:
+    """The shape over which lengths of workgroups are counted: the grid itself where there is none, or it is cut off."""
+    return grid if shape is None or is_cut(shape, math.prod(grid)) else shape
 
 
 def measure_sharing(
@@ -50,7 +71,7 @@ def measure_sharing(
         simulated: Workgroups of the trace that will be simulated together; what these share is found by the simulation
             and left out here.
         shape: The grid as the kernel sees it, fastest axis first: for a product with a grid of one axis, its tiles
-            along N and M. The launch's own grid by default.
+            along N and M. The launch's own grid by default. Its last axis may be cut off (`is_cut`).
         base: The workgroup that is compared with its neighbours; by default the first that was recorded.
 
     Raises:
@@ -58,7 +79,7 @@ def measure_sharing(
     """
     shape = tuple(trace.grid if shape is None else shape)
     count = math.prod(trace.grid)
-    if math.prod(shape) != count:
+    if math.prod(shape) != count and not is_cut(shape, count):
         raise CkmlirError(f"{trace.kernel}: a shape of {shape} has {math.prod(shape)} workgroups, the grid has {count}")
     read = lines_read(trace, parameters.integer("memory.l2.line"))
     base = min(read) if base is None else base

@@ -10,7 +10,7 @@ from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing.memory_shares import Sharing
 from ckmlir.sim.timing.parameters import Parameters, load
 from ckmlir.sim.timing.recording import Trace
-from ckmlir.sim.timing.sharing import lines_read, measure_sharing, neighbours
+from ckmlir.sim.timing.sharing import lines_read, measure_sharing, neighbours, surveyed_shape
 
 A, B = 1 << 32, 1 << 33
 LINES = 8  # of 128 bytes that a workgroup reads of each array
@@ -54,6 +54,17 @@ def test_products_share_rows_and_columns(shape: tuple[int, int], target: str) ->
     assert (found.l2, found.mall) == pytest.approx((expected.l2, expected.mall))
 
 
+@pytest.mark.parametrize(("shape", "count"), [((24, 22), 512), ((19, 17), 310), ((40, 1), 33), ((7, 6), 36)])
+def test_the_last_row_may_be_cut_off(shape: tuple[int, int], count: int) -> None:
+    """As many workgroups as a chip holds take the first tiles of a product."""
+    parameters, chosen = load("gfx942"), neighbours(shape, count=count)
+    found = measure_sharing(product(shape, (count, 1, 1), chosen), parameters, 2, shape)
+    expected = counted(parameters, shape, min(count, 2 * 304), 8)
+    assert (found.l2, found.mall) == pytest.approx((expected.l2, expected.mall))
+    assert surveyed_shape(shape, (count, 1, 1)) == (count, 1, 1)
+    assert surveyed_shape(shape, (shape[0] * shape[1], 1, 1)) == shape
+
+
 def test_streams_share_nothing() -> None:
     chosen = neighbours((1000, 1, 1))
     loads = [rows(A, number) for number in chosen]
@@ -93,6 +104,10 @@ def test_neighbours_are_one_step_along_each_axis() -> None:
     assert neighbours((32, 16, 1)) == (0, 1, 32)
     assert neighbours((1, 4, 3)) == (0, 1, 4)
     assert neighbours((1, 1, 1)) == (0,)
+    assert neighbours((4, 3), 6) == (6, 7, 10)
+    assert neighbours((4, 3), 6, 9) == (6, 7, 2)
+    assert neighbours((4, 3), 8, 9) == (8, 7, 4)
+    assert neighbours((4, 1), 0, 1) == (0,)
 
 
 def test_a_shape_of_another_size_is_refused() -> None:
