@@ -35,9 +35,10 @@ REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("moe_layer", {"t": 33, "hidden": 264, "inter": 300, "e": 5, "dtype": "bf16", "unit": 64, "between": "lds"}),
     ("fused_moe", {"t": 9, "hidden": 66, "inter": 33, "dtype": "f32", "op": "gelu(acc)", "local": 3, "between": "lds"}),
     ("fused_moe", {"t": 90, "hidden": 128, "inter": 130, "e": 2, "topk": 3, "out": "f32", "between": "lds"}),
+    ("fused_moe", {"t": 5, "hidden": 64, "inter": 130, "shuffled": 32}),
 )
 FEW = {("gfx942", 0), ("gfx950", 1), ("gfx90a", 2), ("gfx942", 4), ("gfx950", 6), ("gfx90a", 7), ("gfx942", 8),
-       ("gfx90a", 10), ("gfx942", 11), ("gfx950", 12)}  # fmt: skip
+       ("gfx90a", 10), ("gfx942", 11), ("gfx950", 12), ("gfx950", 14)}  # fmt: skip
 
 
 PUBLISHED: tuple[dict[str, Any], ...] = (
@@ -207,6 +208,7 @@ def test_nothing_between_the_products(between: str) -> None:
 def test_units_follow_the_rows_of_an_expert() -> None:
     for entries, unit in ((8, 16), (17 * 8, 32), (33 * 8, 64), (500 * 8, 128)):
         assert FUSED.problem(t=entries, topk=1, e=8).first.unit == unit
+        assert FUSED.problem(t=entries, topk=1, e=8, shuffled=32).first.unit == max(unit, 32)
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,8 @@ def test_buffers_follow_turns() -> None:
     ("keys", "words"),
     [
         ({"unit": 24}, "unit=24: "),
+        ({"unit": 48, "shuffled": 32}, "matrix instructions of 32 columns have as many rows, a unit has 48; expected"),
+        ({"unit": 16, "schedule": "preshuffle", "mfma": "32x32x8"}, "expected shuffled=16, or units of a multiple"),
         ({"t": 1 << 24}, "t=16777216: a word has 24 bits for a token; expected less than 2^24"),
         ({"topk": 128}, "topk=128: a word has a byte for a slot; expected at most 127"),
         ({"unit": 32, "block": "64x64x64"}, "block: 64 rows do not divide unit=32; expected a divisor"),
@@ -279,6 +281,8 @@ MX = {"layout": "RRR", "a_scale": "mx", "b_scale": "mx"}
 NARROW: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"dtype": "fp8", "unit": 16, "t": 9}),
     ("gfx942", {"dtype": "f16", "unit": 128, "k": 31, "shuffled": 16}),
+    ("gfx942", {"dtype": "i8", "unit": 32, "t": 9, "k": 257, "a_scale": "1x32", "b_scale": "1x64", "out": "f32",
+                "shuffled": 32, **FIRST}),
     ("gfx942", {"dtype": "fp8", "unit": 128}),
     ("gfx942", {"dtype": "f16", "unit": 64, "op": "silu(gate) * up"}),
     ("gfx942", {"dtype": "fp8", "unit": 64, "a_scale": "mx", "b_scale": "mx"}),
@@ -321,7 +325,7 @@ def test_scales_leave_registers(chip: str, keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chip", "keys"), [*NARROW[:2], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[2:])]
+    ("chip", "keys"), [*NARROW[:3], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[3:])]
 )
 def test_rows_aligned_to_an_element_have_registers(chip: str, keys: dict[str, Any]) -> None:
     """Loads of one element, of rows that may not exist, each compared with the end of K, and packed elements that are

@@ -11,6 +11,7 @@ benchmarks/results/experts.md has more of them.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS
 from ckmlir.ops.contraction.defaults import PREFERRED, PREFERRED_PARTIAL, crowded, default_waves
 from ckmlir.ops.contraction.few_rows import NARROWEST_FOR_TWO_LINES
 from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.shuffle import COLUMNS
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, wish_of
 from ckmlir.ops.dtypes import find_dtype
@@ -55,6 +57,8 @@ BLOCKS = (
 
 STRAIGHT = (Block(128, (128, 64), (2, 2), ()), Block(64, (128, 64), (2, 2), ()), *BLOCKS[3:])
 """Where the matrices are preshuffled, and go straight to registers: those of two leave fewer for accumulators."""
+SQUARE = (*STRAIGHT[:2], Block(32, (64, 64), (1, 2), ()))
+"""The same in tiles of 32 columns, whose matrix instructions have 32 rows: low blocks have waves side by side."""
 TURNED = (*(one._replace(columns=(one.columns[0], SMALL)) for one in BLOCKS[:2]), *BLOCKS[2:])
 """Where packed elements that share bytes across K are turned in registers, which two matrices beside their accumulators
 leave no room for: fp6 gated on gfx950 spilled up to 96 of them with as many columns as one takes. Rows of 16 bytes
@@ -145,16 +149,16 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
         yield from _plans(problem, FEWEST if fewest else FEW, depth, named)
     elif _at_once(problem, target):
         yield from _plans(problem, SINGLE, 8 * DEPTH // bits, named)
-    if product.load_bytes < NARROWEST_FOR_TWO_STEPS and problem.unit % NARROW.rows == 0:
+    shallow = _shallow(problem) if product.load_bytes < NARROWEST_FOR_TWO_STEPS else ()
+    for block, line in itertools.product(shallow, (DEPTH // 2, DEPTH)):
+        # the instruction for fp6 that fits is as deep as a whole line
         deepest = max((one.group for one in product.scaling), default=0)
-        tall = NARROW_STRAIGHT if product.shuffled else NARROW
-        for line in (DEPTH // 2, DEPTH):  # the instruction for fp6 that fits is as deep as a whole one
-            yield from _plans(problem, tall, max(8 * line // bits, deepest), named)
+        yield from _plans(problem, block, max(8 * line // bits, deepest), named)
     if named is None and _copied(problem, 8 * DEPTH // bits, target):
         block = COPIED[product.products - 1]
         yield from _plans(problem, block, 8 * DEPTH // bits, None, NARROW_COLUMNS)
     wish = wish_of(product, target)
-    for block in STRAIGHT if product.shuffled else TURNED if wish.turned else BLOCKS:
+    for block in _blocks_of(product.shuffled, wish.turned):
         if problem.unit % block.rows == 0:
             depth = 8 * DEPTH // bits
             short = block == BLOCKS[0] and product.k <= SHORTEST * depth and product.products == 1
@@ -167,6 +171,21 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
                 yield from (plan for plan in eight if problem.unit % plan.block[0] == 0)
             block = block._replace(schedules=LOW) if _one_buffer(problem, block, depth, target) else block
             yield from _plans(problem, block, depth, named, NARROW_COLUMNS if narrow else 0)
+
+
+def _shallow(problem: ExpertsProblem) -> tuple[Block, ...]:
+    """Blocks that have half a cache line along k where loads are narrow. Other low ones have a whole one."""
+    shuffled = problem.product.shuffled
+    if problem.unit % NARROW.rows == 0:
+        return (NARROW_STRAIGHT if shuffled else NARROW,)
+    return SQUARE[2:] if shuffled == max(COLUMNS) else ()
+
+
+def _blocks_of(shuffled: int, turned: bool) -> tuple[Block, ...]:
+    """Those for matrices in tiles of so many columns, 0: plain ones, whose packed elements registers turn or do not."""
+    if shuffled:
+        return SQUARE if shuffled == max(COLUMNS) else STRAIGHT
+    return TURNED if turned else BLOCKS
 
 
 def _one_buffer(problem: ExpertsProblem, block: Block, depth: int, target: Target) -> bool:

@@ -141,6 +141,10 @@ def read_experts(values: Mapping[str, Any]) -> ExpertsProblem:
     shuffled = values["shuffled"]
     if shuffled is None and values["schedule"] == PRESHUFFLE:
         shuffled = values["mfma"][1] if values["mfma"] else LEAST_UNIT
+    if shuffled in COLUMNS and unit % shuffled:
+        why = f"matrix instructions of {shuffled} columns have as many rows, a unit has {unit}"
+        right = f"shuffled={LEAST_UNIT}, or units of a multiple of {shuffled}"
+        raise RequestError(f"shuffled={shuffled}: {why}; expected {right}")
     asked = {
         **values, "m": unit, "split_k": None, "reduction": None, "shuffled": shuffled,
         "d_kind": tuple("column" if kind == "place" else kind for kind in kinds) or None,

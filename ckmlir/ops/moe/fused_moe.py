@@ -70,7 +70,7 @@ LAYER_KEYS: tuple[Key, ...] = (
         "unit",
         None,
         "places of a unit, whose rows have one expert, a multiple of 16; by default 16 to 128, as many as an expert "
-        "has rows on average",
+        "has rows on average, and `shuffled` at least",
         16,
         16,
     ),

@@ -130,7 +130,7 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
     experts = e if local is None else local
     if experts > e:
         raise RequestError(f"local={local}: there are e={e} experts; expected at most that")
-    unit = values["unit"] or _unit(t * topk, e)
+    unit = values["unit"] or _unit(t * topk, e, values["shuffled"] or 0)
     preshuffled = {"shuffled": values["shuffled"], "schedule": PRESHUFFLE if values["shuffled"] else None}
     narrow, chained = values["dtype"] in NARROW, values["between"] == "lds"
     if chained:
@@ -180,7 +180,8 @@ def _scaled(op: str) -> dict[str, object]:
     return {"op": found, "d": ",".join(["f32"] * len(kinds)), "d_kind": ",".join(kinds), "out": "f32"}
 
 
-def _unit(entries: int, experts: int) -> int:
-    """As many places as an expert has rows on average, or more."""
+def _unit(entries: int, experts: int, columns: int) -> int:
+    """As many places as an expert has rows on average, or more; as many as tiles of the matrices have columns at least.
+    """
     rows = ceil_div(entries, experts)
-    return next((unit for unit in UNITS if unit >= rows), UNITS[-1])
+    return next((unit for unit in UNITS if unit >= rows and unit >= columns), UNITS[-1])
