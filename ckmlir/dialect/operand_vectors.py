@@ -7,7 +7,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ckmlir.dialect.distribution import Coordinates, Distribution
-from ckmlir.dialect.packing import PACKED, elements_over
+from ckmlir.dialect.packed_tiles import elements_over
+from ckmlir.dialect.packing import PACKED
 from ckmlir.targets.mfma import LANES
 
 

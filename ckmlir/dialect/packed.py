@@ -6,7 +6,8 @@ from ckmlir.dialect.build import string, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.fragment import vector_type
 from ckmlir.dialect.packed_checks import packing_of
-from ckmlir.dialect.packing import PACKED, Packing, bytes_over, elements_over
+from ckmlir.dialect.packed_tiles import bytes_over, elements_over
+from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as

@@ -12,7 +12,8 @@ from ckmlir.dialect.build import integer, string, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.packed_checks import check_turned, dimensions_of, lengths_after, packing_of
-from ckmlir.dialect.packing import PACKED, Packing, elements_along, repacked
+from ckmlir.dialect.packed_tiles import elements_along, repacked
+from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as

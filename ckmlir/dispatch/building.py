@@ -18,13 +18,13 @@ from msgspec import Struct, field
 
 from ckmlir.compiler import CompiledKernel, toolchain
 from ckmlir.dispatch.identity import Kernel
-from ckmlir.dispatch.library import write_library
+from ckmlir.dispatch.writing import write_library
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, is_stream, read_with_digest, write_with_digest
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime.calls import LOCAL
-from ckmlir.runtime.compile_cache import key_of
 from ckmlir.runtime.compile_many import Request, compile_many
+from ckmlir.runtime.kernel_files import key_of
 
 CHECKS = "checks"
 """The artifact of a kernel that says what static checks found."""

@@ -19,7 +19,6 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -264,6 +263,8 @@ def _log_of_environment() -> MissLog | None:
     path = os.environ.get(MISSES)
     if not path:
         return None
+    from pathlib import Path
+
     from ckmlir.dispatch.misses import MissLog
 
     return MissLog(Path(path))

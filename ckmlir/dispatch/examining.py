@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from ckmlir.dispatch.identity import Kernel
-from ckmlir.dispatch.library import resources_of
 from ckmlir.dispatch.misses import Asked
 from ckmlir.dispatch.policies import read_key
+from ckmlir.dispatch.writing import resources_of
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
 from ckmlir.ops.list_keys import Numbers

@@ -16,24 +16,25 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
-import json
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ckmlir.compiler import CompiledKernel
 from ckmlir.dispatch.identity import Find, Kernel
-from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
+from ckmlir.dispatch.reading import check_schema, fields_of
 from ckmlir.dispatch.registry import Registry
 from ckmlir.errors import CkmlirError, from_json
-from ckmlir.files import write_file
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
 from ckmlir.runtime.compile_cache import consult, consult_no_more
 from ckmlir.targets import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KIND = "ckmlir library"
 _LINE = {KIND: int, "manifest": int, "content": int, "sha256": str}
@@ -54,7 +55,7 @@ class Library:
         toolchain: what made it: versions, as text.
     """
 
-    def __init__(self, path: Path, manifest: Mapping[str, Any], start: int, end: int) -> None:
+    def __init__(self, path: str, manifest: Mapping[str, Any], start: int, end: int) -> None:
         self.path = path
         self.toolchain: Mapping[str, str] = manifest["toolchain"]
         self._start, self._end = start, end  # of the code objects
@@ -72,13 +73,13 @@ class Library:
         Raises:
             LibraryError: the file cannot be read, is none of ours, is damaged, cut off or too new.
         """
-        path = Path(path)
+        path = os.fspath(path)
         try:
-            with path.open("rb") as file:
+            with open(path, "rb") as file:
                 line = file.readline(4096)
                 header = _header(path, line)
                 start = len(line) + header["manifest"]
-                whole, size = start + header["content"], path.stat().st_size
+                whole, size = start + header["content"], os.fstat(file.fileno()).st_size
                 if size != whole:
                     what = "cut off" if size < whole else "longer than it says"
                     raise LibraryError(f"{path} is {what}: {size} bytes instead of {whole}")
@@ -109,7 +110,7 @@ class Library:
 
         Raises LibraryError for a kernel that this version does not know, unless a `partial` registry is wanted.
         """
-        registry = Registry(name=self.path.name)
+        registry = Registry(name=os.path.basename(self.path))
         for identifier, row in self._rows.items():
             try:
                 registry.add(Kernel.from_dict(row["kernel"], find, older=True))
@@ -135,7 +136,7 @@ class Library:
         if not self._start <= first <= first + row["size"] <= self._end:
             raise LibraryError(f"{self.path} is damaged: the code object of {identifier} lies outside of it")
         try:
-            with self.path.open("rb") as file:
+            with open(self.path, "rb") as file:
                 file.seek(first)
                 code = file.read(row["size"])
         except OSError as error:
@@ -184,7 +185,7 @@ def _nothing_collected() -> Iterator[None]:
             gc.enable()
 
 
-def _header(path: Path, line: bytes) -> dict[str, Any]:
+def _header(path: str, line: bytes) -> dict[str, Any]:
     try:
         values = from_json(line)
     except ValueError:
@@ -193,52 +194,11 @@ def _header(path: Path, line: bytes) -> dict[str, Any]:
         raise LibraryError(f"{path} is not a library of kernels: its first line is another one")
     try:
         if isinstance(values[KIND], int):
-            check_schema(values[KIND], str(path))
-        header = fields_of(values, str(path), _LINE)
+            check_schema(values[KIND], path)
+        header = fields_of(values, path, _LINE)
     except RequestError as error:
         raise LibraryError(str(error)) from None
     for part in ("manifest", "content"):
         if header[part] < 0:
             raise LibraryError(f"{path}: {part}={header[part]}: expected a number of bytes")
     return header
-
-
-def write_library(
-    path: Path, kernels: Iterable[tuple[Kernel, CompiledKernel, Mapping[str, object]]], toolchain: Mapping[str, str]
-) -> None:
-    """Write kernels, their code objects and what checks found to a file, whole or not at all.
-
-    Equal kernels give equal files, in whatever order they come. Raises CkmlirError where it cannot be written.
-    """
-    rows: list[dict[str, Any]] = []
-    content = bytearray()
-    places: dict[str, int] = {}
-    for kernel, compiled, checks in sorted(kernels, key=lambda one: one[0].identifier):
-        digest = hashlib.sha256(compiled.hsaco).hexdigest()
-        if digest not in places:
-            places[digest] = len(content)
-            content += compiled.hsaco
-        rows.append({
-            "kernel": kernel.to_dict(), "symbol": compiled.kernel_name, "offset": places[digest],
-            "size": len(compiled.hsaco), "sha256": digest, "resources": resources_of(compiled), "checks": dict(checks),
-        })  # fmt: skip
-    manifest = json.dumps({"toolchain": dict(toolchain), "kernels": rows}, separators=(",", ":")).encode()
-    line = {
-        KIND: SCHEMA, "manifest": len(manifest), "content": len(content),
-        "sha256": hashlib.sha256(manifest).hexdigest(),
-    }  # fmt: skip
-    write_file(path, json.dumps(line).encode() + b"\n" + manifest + bytes(content))
-
-
-def resources_of(compiled: CompiledKernel) -> dict[str, int]:
-    """Registers, spills, LDS and scratch, in JSON's types; bytes, and numbers for each work-item."""
-    found = compiled.code_object.kernel(compiled.kernel_name).metadata
-    return {
-        "vector_registers": found.vgpr_count,
-        "scalar_registers": found.sgpr_count,
-        "vector_spills": found.vgpr_spill_count,
-        "scalar_spills": found.sgpr_spill_count,
-        "lds": found.group_segment_size,
-        "scratch": found.private_segment_size,
-        "workgroup": found.max_flat_workgroup_size,
-    }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ckmlir.errors import as_json, from_json, suggest
 from ckmlir.ops.request import RequestError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA = 1
 """Of all JSON that this package writes. A file of a newer one is refused: what its fields mean is not known here."""

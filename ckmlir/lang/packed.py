@@ -7,7 +7,8 @@ from collections.abc import Callable
 from ckmlir.dialect import dequantize as dequantized
 from ckmlir.dialect import packed
 from ckmlir.dialect import repack as turned
-from ckmlir.dialect.packing import PACKED, with_last
+from ckmlir.dialect.packed_tiles import with_last
+from ckmlir.dialect.packing import PACKED
 from ckmlir.lang.arithmetic import dtype
 from ckmlir.lang.shapes import permute_axes
 from ckmlir.lang.trace import TracingError, located

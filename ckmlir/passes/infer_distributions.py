@@ -17,7 +17,7 @@ from ckmlir.dialect.control import STRUCTURED, same_values
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.packed_checks import dimensions_of, packing_of
-from ckmlir.dialect.packing import bytes_over, elements_over, repacked
+from ckmlir.dialect.packed_tiles import bytes_over, elements_over, repacked
 from ckmlir.dialect.regions import sources_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import TileType, WindowType, describe, is_tile, tile_of

@@ -21,7 +21,8 @@ import numpy as np
 from ckmlir.dialect.distribution import LANE, REGISTER, Distribution, Factor
 from ckmlir.dialect.distribution_factors import renumber
 from ckmlir.dialect.fragment_lds import TRANSPOSED
-from ckmlir.dialect.packing import Packing, bytes_along, elements_along
+from ckmlir.dialect.packed_tiles import bytes_along, elements_along
+from ckmlir.dialect.packing import Packing
 from ckmlir.passes.accesses import plan_accesses
 from ckmlir.targets import Target
 

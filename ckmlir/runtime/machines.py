@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ckmlir.errors import CkmlirError
-from ckmlir.runtime.compile_cache import sources_digest
+from ckmlir.runtime.kernel_files import sources_digest
 from ckmlir.runtime.workers import DASK, UNFIT, Report, Task, WorkerError, make_answer, read_answer
 
 CONNECT_SECONDS = 10

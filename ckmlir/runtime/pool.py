@@ -13,8 +13,9 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
 from ckmlir.runtime.device import Device, Event, HostMemory, Memory, Stream
@@ -25,8 +26,7 @@ KEPT_BYTES = 256 << 20
 """Blocks that nobody uses are kept up to this many bytes."""
 
 
-@dataclass
-class _Lent(Generic[Block]):
+class _Lent(Struct, Generic[Block], eq=False):
     """A block that a stream had; `event` is behind its last use."""
 
     block: Block

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ckmlir.errors import CkmlirError, counted
 from ckmlir.files import CACHE_SWITCH, cache_directory, keeps_files
-from ckmlir.runtime import compile_cache
+from ckmlir.runtime import compile_cache, kernel_files
 
 OTHERS = {
     "simulator": "machine code of the simulator",
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", default="show", choices=("show", "clear"), help="default: show")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.epilog = (
-        f"{CACHE_SWITCH}=off: use no files; {compile_cache.LIMIT}: the kernels' limit; XDG_CACHE_HOME: their place"
+        f"{CACHE_SWITCH}=off: use no files; {kernel_files.LIMIT}: the kernels' limit; XDG_CACHE_HOME: their place"
     )
 
 
@@ -43,14 +43,14 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _show(as_json: bool) -> int:
-    entries, limit, others = compile_cache.entries(), compile_cache.limit_bytes(), other_contents()
+    entries, limit, others = kernel_files.entries(), kernel_files.limit_bytes(), other_contents()
     if as_json:
         kernels = [
             {"op": one.operator, "kernel": one.kernel, "arch": one.target, "bytes": one.nbytes, "used": one.used}
             for one in entries
         ]
         report = {
-            "directory": str(compile_cache.directory()), "on": keeps_files(), "limit_bytes": limit, "kernels": kernels,
+            "directory": str(kernel_files.directory()), "on": keeps_files(), "limit_bytes": limit, "kernels": kernels,
             "others": {name: {"files": one.files, "bytes": one.nbytes} for name, one in others.items()},
         }  # fmt: skip
         print(json.dumps(report))
@@ -60,7 +60,7 @@ def _show(as_json: bool) -> int:
         print(f"{used}  {entry.nbytes:>9}  {entry.target}  {entry.kernel}")
     total = sum(entry.nbytes for entry in entries)
     state = "" if keeps_files() else f"; switched off by {CACHE_SWITCH}"
-    print(f"{counted(len(entries), 'kernel')}, {total} of {limit} bytes, in {compile_cache.directory()}{state}")
+    print(f"{counted(len(entries), 'kernel')}, {total} of {limit} bytes, in {kernel_files.directory()}{state}")
     for name, one in others.items():
         print(f"{OTHERS.get(name, 'not known to this version')}: {one.nbytes} bytes in {one.path}")
     return 0
@@ -76,7 +76,7 @@ def _clear(as_json: bool) -> int:
         raise CkmlirError(f"cannot clear {error.filename or cache_directory()}: {error.strerror}") from None
     freed = sum(one.nbytes for one in others.values())
     if as_json:
-        removed = {"directory": str(compile_cache.directory()), "removed": count, "other_bytes": freed}
+        removed = {"directory": str(kernel_files.directory()), "removed": count, "other_bytes": freed}
         print(json.dumps(removed))
     else:
         beside = f", and {freed} bytes beside them" if freed else ""
@@ -89,7 +89,7 @@ def other_contents() -> dict[str, Content]:
     root = cache_directory()
     found = {}
     for path in sorted(root.iterdir()) if root.is_dir() else ():
-        if path.is_dir() and not path.is_symlink() and path != compile_cache.directory():
+        if path.is_dir() and not path.is_symlink() and path != kernel_files.directory():
             sizes = [file.lstat().st_size for file in path.rglob("*") if not file.is_dir()]
             found[path.name] = Content(path, len(sizes), sum(sizes))
     return found

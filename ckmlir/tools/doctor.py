@@ -101,11 +101,11 @@ def _linker() -> str:
 
 def _cache() -> str:
     from ckmlir.files import CACHE_SWITCH, keeps_files
-    from ckmlir.runtime import compile_cache
+    from ckmlir.runtime import kernel_files
 
-    entries = compile_cache.entries()
+    entries = kernel_files.entries()
     state = "on" if keeps_files() else f"switched off by {CACHE_SWITCH}"
-    return f"{state}, {counted(len(entries), 'kernel')} in {compile_cache.directory()}"
+    return f"{state}, {counted(len(entries), 'kernel')} in {kernel_files.directory()}"
 
 
 def _hip_python() -> str:

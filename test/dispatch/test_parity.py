@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from parity_configurations import CHIPS, Configuration, configurations
 
 from ckmlir.dispatch import Dispatcher, Registry, Selection, Space
-from ckmlir.dispatch.library import resources_of
+from ckmlir.dispatch.writing import resources_of
 from ckmlir.ops import find_operator
 from ckmlir.runtime import check_outputs, open_device, run_operator
 from ckmlir.runtime.compile_cache import compile_cached

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
-from ckmlir.dialect.packing import PACKED, bytes_along, elements_along
+from ckmlir.dialect.packed_tiles import bytes_along, elements_along
+from ckmlir.dialect.packing import PACKED
 from ckmlir.passes.accesses import plan_accesses
 from ckmlir.passes.transposed_reads import packed_reading, transposed_dimension, transposed_reading
 from ckmlir.targets import get_target

@@ -22,7 +22,7 @@ from ckmlir.errors import CkmlirError
 from ckmlir.files import cache_directory
 from ckmlir.ops import find_operator
 from ckmlir.ops.plan import make_plan
-from ckmlir.runtime import compile_cache
+from ckmlir.runtime import compile_cache, kernel_files
 from ckmlir.targets import get_target
 from ckmlir.tools.cache import OTHERS
 from ckmlir.tools.cli import main
@@ -63,7 +63,7 @@ def test_memory_then_files_then_the_compiler(compiled: list[str]) -> None:
     assert compiled == [SPEC.name]
     assert (again.hsaco, again.kernel_name, again.target) == (first.hsaco, first.kernel_name, first.target)
     assert set(again.timings) == {"cache"}
-    (entry,) = compile_cache.entries()
+    (entry,) = kernel_files.entries()
     assert (entry.operator, entry.kernel, entry.target) == ("layernorm2d", SPEC.name, "gfx942")
     assert entry.path.parent == cache_directory() / "kernels"
 
@@ -78,45 +78,45 @@ def test_a_real_kernel_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_everything_that_the_code_depends_on_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each field of the specification, the operator, the chip, the schedule, the sources and the tools."""
-    key = compile_cache.key_of(LAYERNORM, SPEC, GFX942)
-    assert key == compile_cache.key_of(LAYERNORM, dataclasses.replace(SPEC), GFX942)
-    keys = {key, compile_cache.key_of(LAYERNORM, SPEC, get_target("gfx950"))}
+    key = kernel_files.key_of(LAYERNORM, SPEC, GFX942)
+    assert key == kernel_files.key_of(LAYERNORM, dataclasses.replace(SPEC), GFX942)
+    keys = {key, kernel_files.key_of(LAYERNORM, SPEC, get_target("gfx950"))}
     for name, value in SPEC.to_dict().items():
         other = not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else value + "x"
-        keys.add(compile_cache.key_of(LAYERNORM, dataclasses.replace(SPEC, **{name: other}), GFX942))
+        keys.add(kernel_files.key_of(LAYERNORM, dataclasses.replace(SPEC, **{name: other}), GFX942))
     gemm = find_operator("gemm")
     spec = gemm.spec(gemm.problem(), GFX942)
-    keys.add(compile_cache.key_of(gemm, spec, GFX942))
+    keys.add(kernel_files.key_of(gemm, spec, GFX942))
     monkeypatch.setattr(type(spec), "schedule_text", "schedule other 1")
-    keys.add(compile_cache.key_of(gemm, spec, GFX942))
+    keys.add(kernel_files.key_of(gemm, spec, GFX942))
     tools = compiler.toolchain()
     for name in tools:
         monkeypatch.setattr(compiler, "toolchain", lambda name=name: {**tools, name: "other"})
-        keys.add(compile_cache.key_of(LAYERNORM, SPEC, GFX942))
+        keys.add(kernel_files.key_of(LAYERNORM, SPEC, GFX942))
     monkeypatch.setattr(compiler, "toolchain", lambda: tools)
-    monkeypatch.setattr(compile_cache, "sources_digest", lambda: "other")
-    keys.add(compile_cache.key_of(LAYERNORM, SPEC, GFX942))
+    monkeypatch.setattr(kernel_files, "sources_digest", lambda: "other")
+    keys.add(kernel_files.key_of(LAYERNORM, SPEC, GFX942))
     assert len(keys) == 2 + len(SPEC.to_dict()) + 2 + len(tools) + 1
 
 
 def test_the_sources_in_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of passes and whatever is new count, those of tools do not."""
-    monkeypatch.setattr(compile_cache, "__file__", str(tmp_path / "runtime" / "compile_cache.py"))
+    monkeypatch.setattr(kernel_files, "__file__", str(tmp_path / "runtime" / "kernel_files.py"))
     digests = set()
     for name in ("mlir.py", "passes/a.py", "passes/b/c.py", "new/d.py", "tools/e.py", "runtime/f.py", "passes/note.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("code")
-        digests.add(compile_cache.sources_digest.__wrapped__())
+        digests.add(kernel_files.sources_digest.__wrapped__())
     assert len(digests) == 4
     (tmp_path / "passes" / "a.py").write_text("changed")
-    digests.add(compile_cache.sources_digest.__wrapped__())
+    digests.add(kernel_files.sources_digest.__wrapped__())
     assert len(digests) == 5
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "not JSON", "list"])
 def test_a_damaged_file_counts_as_none(compiled: list[str], damage: str) -> None:
     first = compile_anew()
-    (entry,) = compile_cache.entries()
+    (entry,) = kernel_files.entries()
     data = entry.path.read_bytes()
     entry.path.write_bytes({
         "cut": data[:-3], "flipped": data[:-1] + bytes([data[-1] ^ 1]), "empty": b"", "not JSON": b"\xff\n" + data,
@@ -130,29 +130,29 @@ def test_a_damaged_file_counts_as_none(compiled: list[str], damage: str) -> None
 
 def test_the_least_recently_used_go_first(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A hit counts as a use, and three quarters of the limit remain."""
-    monkeypatch.setattr(compile_cache, "limit_bytes", lambda: 1200)
+    monkeypatch.setattr(kernel_files, "limit_bytes", lambda: 1200)
     specs = [dataclasses.replace(SPEC, rows=2**number) for number in range(6)]
     for age, spec in enumerate(specs[:4]):
         compile_anew(spec)
-        os.utime(compile_cache.entries()[-1].path, (1000 + age, 1000 + age))
+        os.utime(kernel_files.entries()[-1].path, (1000 + age, 1000 + age))
     compile_anew(specs[0])
     compile_anew(specs[4])
-    kept = {entry.kernel for entry in compile_cache.entries()}
+    kept = {entry.kernel for entry in kernel_files.entries()}
     assert specs[0].name in kept and specs[4].name in kept
     assert specs[1].name not in kept
-    assert sum(entry.nbytes for entry in compile_cache.entries()) <= 900
+    assert sum(entry.nbytes for entry in kernel_files.entries()) <= 900
 
 
 def test_unfinished_files_of_the_dead_are_swept(compiled: list[str]) -> None:
     compile_anew()
-    old, young = (compile_cache.directory() / name for name in (".old.kernel.x", ".young.kernel.x"))
+    old, young = (kernel_files.directory() / name for name in (".old.kernel.x", ".young.kernel.x"))
     old.touch()
     young.touch()
     os.utime(old, (1, 1))
     compile_anew(dataclasses.replace(SPEC, rows=1))
     assert (old.exists(), young.exists()) == (False, True)
     assert compile_cache.clear() == 2
-    assert list(compile_cache.directory().iterdir()) == []
+    assert list(kernel_files.directory().iterdir()) == []
 
 
 def test_off_keeps_nothing(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_off_keeps_nothing(compiled: list[str], monkeypatch: pytest.MonkeyPatch)
     for _ in range(2):
         compile_cache.compile_cached(LAYERNORM, SPEC, GFX942)
     assert len(compiled) == 2
-    assert not compile_cache.directory().exists()
+    assert not kernel_files.directory().exists()
 
 
 def test_settings_without_meaning(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +176,7 @@ def test_settings_without_meaning(compiled: list[str], monkeypatch: pytest.Monke
 
 def test_where_nothing_can_be_written_a_warning_says_so(compiled: list[str]) -> None:
     cache_directory().mkdir()
-    compile_cache.directory().write_text("in the way")
+    kernel_files.directory().write_text("in the way")
     with pytest.warns(UserWarning, match=r"compiled kernels are not kept.*CKMLIR_CACHE=off stops trying"):
         compile_anew()
     assert compiled == [SPEC.name]
@@ -265,7 +265,7 @@ def test_the_command(compiled: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert SPEC.name in capsys.readouterr().out
     assert main(["cache", "--json"]) == 0
     (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
-    assert kernel["op"] == "layernorm2d" and kernel["bytes"] == compile_cache.entries()[0].nbytes
+    assert kernel["op"] == "layernorm2d" and kernel["bytes"] == kernel_files.entries()[0].nbytes
     assert main(["cache", "clear"]) == 0
     assert capsys.readouterr().out == "1 kernel removed\n"
     assert main(["cache", "clear", "--json"]) == 0

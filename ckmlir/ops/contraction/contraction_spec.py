@@ -1,7 +1,6 @@
 """Which kernels of the contraction family there are: their specification. See `validity` for what a chip can run."""
 
-from __future__ import annotations
-
+# Annotations are not postponed: specifications are read by their fields' types, and texts would be compiled for that.
 import functools
 import hashlib
 import math

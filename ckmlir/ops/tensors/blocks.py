@@ -7,7 +7,8 @@ from typing import Any
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.dialect.packing import Packing, bytes_over
+from ckmlir.dialect.packed_tiles import bytes_over
+from ckmlir.dialect.packing import Packing
 from ckmlir.lang import Pointer, Scalar, Tile, View, Window, i32, load, ptr, stretch, unpack, view
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.dtypes import find_dtype

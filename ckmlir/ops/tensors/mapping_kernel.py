@@ -7,7 +7,7 @@ from typing import Any
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced, in_groups
-from ckmlir.dialect.packing import bytes_over
+from ckmlir.dialect.packed_tiles import bytes_over
 from ckmlir.lang import (
     Kernel,
     Tile,
