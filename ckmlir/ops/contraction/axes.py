@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any
 
 from ckmlir.ops.contraction.contraction_spec import EPILOGUES, ContractionSpec
 from ckmlir.ops.contraction.slices import slices_of
 from ckmlir.ops.contraction.wishes import elements_in
-from ckmlir.ops.operator import Operator
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.targets import Target
 
@@ -21,32 +19,6 @@ LARGE_SIDES, LARGE_DEPTHS = (96, 128, 192, 224, 256), (64, 128)
 """Those of large blocks, which need not be powers of two: other numbers of them may leave fewer compute units idle."""
 WAVES = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
 """Along m and n: up to two waves a SIMD."""
-
-P = TypeVar("P")
-
-
-class ProductOperator(Operator[P, ContractionSpec]):
-    """An operator whose kernel is one of products, with the axes that all of them have."""
-
-    @abstractmethod
-    def lengths(self, problem: P) -> Sequence[tuple[int, int, int]]:
-        """Rows, columns and length of the sums of each product, as far as kernels have to know what divides them."""
-
-    def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
-        return axes_of(spec, target)
-
-    def varied(self, problem: P, spec: ContractionSpec, fields: Mapping[str, Any], target: Target) -> ContractionSpec:
-        """Blocks of other lengths have other sizes beside them, and go through LDS in other slices. Only what followed
-        from the block before does so: other padding, or slices, were named.
-        """
-        found, lengths = replace(spec, **fields), self.lengths(problem)
-        if "pad" not in fields and spec.pad == padded(lengths, spec.block):
-            found = replace(found, pad=padded(lengths, found.block))
-        known = found.schedule in SCHEDULES  # another is refused when the kernel is validated
-        if known and "slices" not in fields and spec.slices == slices_of(spec):
-            found = replace(found, slices=slices_of(found))
-        return found
-
 
 def axes_of(spec: ContractionSpec, target: Target) -> dict[str, Sequence[object]]:
     """The values by field for products of a signature; not all combinations make sense."""
@@ -61,3 +33,20 @@ def axes_of(spec: ContractionSpec, target: Target) -> dict[str, Sequence[object]
 def padded(lengths: Sequence[tuple[int, int, int]], block: tuple[int, int, int]) -> str:
     """The letters of m, n and k of which a product has a length that the block does not divide."""
     return "".join(letter for place, letter in enumerate("mnk") if any(one[place] % block[place] for one in lengths))
+
+
+def varied(
+    spec: ContractionSpec, fields: Mapping[str, Any], lengths: Sequence[tuple[int, int, int]]
+) -> ContractionSpec:
+    """A kernel with other fields of the algorithm, and what follows from them.
+
+    Blocks of other lengths have other sizes beside them, and go through LDS in other slices. Only what followed from
+    the block before does so: other padding, or slices, were named.
+    """
+    found = replace(spec, **fields)
+    if "pad" not in fields and spec.pad == padded(lengths, spec.block):
+        found = replace(found, pad=padded(lengths, found.block))
+    known = found.schedule in SCHEDULES  # another is refused when the kernel is validated
+    if known and "slices" not in fields and spec.slices == slices_of(spec):
+        found = replace(found, slices=slices_of(found))
+    return found

@@ -1,48 +1,42 @@
-"""What the operators of the contraction family have in common: choice of a kernel, launch, reference, tolerance."""
+"""What the operators of the contraction family have in common: choice of a kernel, launch, reference, tolerance.
+
+What chooses (`choosing.py`) and what compares (`expected.py`) is imported when it is asked: a kernel of a library needs
+neither.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, require_reachable
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.axes import ProductOperator, padded
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.coverage import other_parts, other_sides
-from ckmlir.ops.contraction.defaults import default_mfma, other_blocks, plans
-from ckmlir.ops.contraction.kept_scales import with_kept_scales
 from ckmlir.ops.contraction.keys import PLAN_FIELDS, RENAMED
-from ckmlir.ops.contraction.parts import part_length, parts_of, parts_that_pay
+from ckmlir.ops.contraction.parts import part_length, parts_of
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
-from ckmlir.ops.contraction.reference import arrays_at, beside, expression_of, matrices, product, spoilt_columns
+from ckmlir.ops.contraction.product_operator import ProductOperator
 from ckmlir.ops.contraction.shuffle import arrange
-from ckmlir.ops.contraction.slices import default_epilogue, slices_of
-from ckmlir.ops.contraction.tolerance import gemm_tolerance, magnitudes, overflowing_parts, rounded_parts, widened
-from ckmlir.ops.contraction.wishes import Plan, plan_of, wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
 from ckmlir.ops.packing import pack_values
-from ckmlir.ops.precision import PRECISIONS
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import ceil_div, f32, f64, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
-from ckmlir.ops.tensors.expression import evaluate_exactly
-from ckmlir.ops.tensors.rounding import Bounded, bounded_error, output_tolerance, saturated
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 if TYPE_CHECKING:
     from ckmlir.lang import Kernel
+    from ckmlir.ops.contraction.wishes import Plan
 
 
 class ContractionOperator(ProductOperator[Problem]):
@@ -58,15 +52,16 @@ class ContractionOperator(ProductOperator[Problem]):
 
     def others(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         """Kernels of blocks of any size, for a request that the chip runs none of `proposals` for."""
+        from ckmlir.ops.contraction.choosing import in_other_blocks
+
         *_, last = self.proposals(problem, target)
-        for plan in other_blocks(plan_of(last), problem, target):
-            named = replace(problem, schedule=plan.schedule, block=plan.block, waves=plan.waves)
+        for named in in_other_blocks(problem, last, target):
             yield from self.proposals(named, target)
 
     def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
-        for plan in plans(wish_of(problem, target), target):
-            for sink in _sinks(problem, plan, target):
-                yield self.planned(problem, plan, sink, target)
+        from ckmlir.ops.contraction.choosing import ways
+
+        return (self.planned(problem, plan, sink, target) for plan, sink in ways(problem, target))
 
     def lengths(self, problem: Problem) -> Sequence[tuple[int, int, int]]:
         return (problem.lengths,)
@@ -78,45 +73,9 @@ class ContractionOperator(ProductOperator[Problem]):
 
     def planned(self, asked: Problem, plan: Plan, sink: str, target: Target) -> ContractionSpec:
         """The kernel of a plan, whether the chip can run it or not."""
-        problem = asked.parted() if sink == "partial" else asked
-        schedule, block, waves, columns, _ = plan
-        piece, sparse = problem.piece(block[2], target), problem.ld_index is not None
-        taken = problem.taken(target)
-        types = (taken or problem.dtype, taken or problem.b_dtype or problem.dtype)
-        columns = problem.shuffled or columns
-        mfma = problem.mfma or default_mfma((*block[:2], piece), waves, types, target, columns, sparse)
-        epilogue = problem.epilogue or default_epilogue(plan, computed=problem.op not in ("", "acc"))
-        found = ContractionSpec(
-            operator=self.name,
-            dtype=problem.dtype,
-            b_dtype=problem.b_dtype, taken=taken,
-            out=problem.out,
-            layout=problem.layout,
-            products=problem.products,
-            op=problem.op,
-            side=problem.described_side(),
-            batch=len(problem.batch),
-            merged=problem.words(),
-            windows=problem.windows_word,
-            sources=problem.described_sources(),
-            combine=problem.combine,
-            scaling=tuple(one.loaded_by(block[2]).described for one in problem.scaling),
-            walk="grid",
-            rows=(),
-            sink=sink,
-            block=block,
-            waves=waves,
-            mfma=mfma,
-            epilogue=epilogue,
-            slices=(1, 1),
-            schedule=schedule,
-            shuffled=problem.shuffled,
-            pad=padded((problem.lengths,), block),
-            align=problem.aligned(),
-            sparse=problem.index_align,
-            index_order=problem.index_order,
-        )
-        return with_kept_scales(dataclasses.replace(found, slices=slices_of(found)), problem, target)
+        from ckmlir.ops.contraction.choosing import planned
+
+        return planned(self.name, asked, plan, sink, target)
 
     def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
         from ckmlir.ops.contraction.validity import invalid_fields  # kernels that are there need no checks
@@ -179,6 +138,8 @@ class ContractionOperator(ProductOperator[Problem]):
         """C in float64 before it is rounded; exactly in i32 (sums beyond its range wrap around, as in the matrix
         instruction).
         """
+        from ckmlir.ops.contraction.reference import arrays_at
+
         c = np.zeros((*problem.batch, problem.m, problem.n), np.int32 if problem.out == "i32" else np.float64)
         for place in np.ndindex(*problem.batch):
             c[place] = self._outcome(problem, arrays_at(problem, arrays, place))
@@ -186,15 +147,13 @@ class ContractionOperator(ProductOperator[Problem]):
 
     def _outcome(self, problem: Problem, arrays: Mapping[str, Array]) -> Array:
         """C of one product of the batch, from its arrays."""
-        products = [product(*pair, problem.dtype) for pair in matrices(problem, arrays)]
-        if problem.op:
-            variables = {**dict(zip(problem.accumulators, products, strict=True)), **beside(problem, arrays)}
-            precision = PRECISIONS[problem.computing]
-            return np.asarray(evaluate_exactly(expression_of(problem), variables, precision=precision))
-        # Exact for i8: |c| < k * 2^14 < 2^53.
-        return products[0].astype(np.int64).astype(np.int32) if problem.out == "i32" else products[0]
+        from ckmlir.ops.contraction.expected import outcome
+
+        return outcome(problem, arrays)
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        from ckmlir.ops.tensors.rounding import saturated
+
         c = self.reference(problem, arrays)["c"]
         return {"c": saturated(c, problem.out, target) if problem.op else c}
 
@@ -202,6 +161,8 @@ class ContractionOperator(ProductOperator[Problem]):
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
         """CK Tile's rule for the sums (`tolerance.py`); through an expression by the bounds of `tensors.rounding`."""
+        from ckmlir.ops.contraction.reference import arrays_at
+
         found = [
             self._tolerance(problem, arrays_at(problem, arrays, place), reference["c"][place], target)
             for place in np.ndindex(*problem.batch)
@@ -229,32 +190,10 @@ class ContractionOperator(ProductOperator[Problem]):
         """`moved` is how far sums are off, since A and B are; `added` how many parts of them memory adds up, by default
         those of the kernel that `problem` has.
         """
-        spoilt = spoilt_columns(problem, arrays)
-        flushes = problem.dtype in ("f16", "bf16") and not target.has("mfma_denormals")
-        flushed = find_dtype(problem.dtype).least_normal if flushes else 0.0
-        pairs = matrices(problem, arrays)
+        from ckmlir.ops.contraction.expected import tolerance_of
+
         added = self._added(problem, target) if added is None else added
-        if not problem.op:
-            found = gemm_tolerance(*pairs[0], reference, problem.out, problem.dtype, flushed, added)
-            return widened(found, moved, spoilt)
-        variables = {name: Bounded(value, 0.0) for name, value in beside(problem, arrays).items()}
-        for name, (a, b) in zip(problem.accumulators, pairs, strict=True):
-            total = product(a, b, problem.dtype)
-            if problem.dtype == "i8":
-                error = np.abs(total) * 2.0**-24 + moved  # exact in i32, then rounded to f32
-            else:
-                sums = gemm_tolerance(a, b, total, problem.computing, problem.dtype, flushed)
-                error = moved + sums.atol + sums.rtol * np.where(np.isfinite(total), np.abs(total), 0.0)
-                error = np.where(sums.unspecified, np.inf, error)
-            variables[name] = Bounded(total, error)
-        bound = bounded_error(expression_of(problem), variables, PRECISIONS[problem.computing])
-        error = np.broadcast_to(bound, reference.shape)
-        if added > 1:
-            error = error + rounded_parts(reference, added, problem.out)
-            sizes = _magnitudes_of_parts(problem, variables, pairs)
-            error = np.where(overflowing_parts(sizes, reference, added, problem.out), np.inf, error)
-        what = f"sums of {problem.k} products as CK Tile bounds them, then {problem.op} in {problem.computing}"
-        return output_tolerance(np.where(spoilt, np.inf, error), problem.out, what, target)
+        return tolerance_of(problem, arrays, reference, target, moved, added)
 
     def _added(self, problem: Problem, target: Target) -> int:
         """Parts that are added up in the output's own type."""
@@ -323,19 +262,6 @@ class ContractionOperator(ProductOperator[Problem]):
         return tuple(Workspace(name, size) for name in parted.outputs)
 
 
-def _magnitudes_of_parts(
-    problem: Problem, beside: Mapping[str, Bounded], pairs: Sequence[tuple[Array, Array]]
-) -> Array:
-    """What the magnitudes of all terms of an expression add up to, which is linear in the accumulators."""
-    sizes: Array = np.float64(0.0)
-    for name, pair in zip(problem.accumulators, pairs, strict=True):
-        values = {other: np.float64(0.0) for other in problem.accumulators}
-        values |= {other: one.value for other, one in beside.items() if other not in values}
-        values[name] = magnitudes(*pair)
-        sizes = sizes + np.abs(evaluate_exactly(expression_of(problem), values, precision=PRECISIONS["f64"]))
-    return sizes
-
-
 def require_rows(problem: Problem, spec: ContractionSpec) -> None:
     """Raise RequestError where rows of C lie too far apart for blocks that reach behind the last."""
     if problem.merged is None and problem.m % spec.block[0]:
@@ -346,15 +272,3 @@ def require_rows(problem: Problem, spec: ContractionSpec) -> None:
 def real_type(problem: Problem) -> Callable[[float], np.float32 | np.float64]:
     """What kernels take alpha and beta as."""
     return f64 if problem.computing == "f64" else f32
-
-
-def _sinks(problem: Problem, plan: Plan, target: Target) -> Iterator[str]:
-    """What may become of the sums, the best first: parts where they are asked for, or pay."""
-    if 0 in (problem.m, problem.n):
-        yield "store"
-        return
-    split = problem.split_k or parts_that_pay(problem, plan.block, target, whole=plan.whole)
-    if split > 1:
-        yield REDUCTIONS[problem.reduction or "workspace"]
-    if split == 1 or (problem.split_k is None and problem.longest_part is None):
-        yield "store"

@@ -21,7 +21,6 @@ from ckmlir.ops.contraction.contraction_spec import (
 from ckmlir.ops.contraction.scaling import Scale
 from ckmlir.ops.contraction.shuffle import shuffled_shape
 from ckmlir.ops.contraction.side import SideTensor
-from ckmlir.ops.contraction.sources import Source
 from ckmlir.ops.contraction.sparsity import BY_ROWS, PIECE, PIECES, index_bytes, index_shape, kept
 from ckmlir.ops.dtypes import PACKED_INTEGERS, Dtype, find_dtype
 from ckmlir.ops.scalars import ceil_div
@@ -31,6 +30,7 @@ if TYPE_CHECKING:  # plain products load quickly without
     from ckmlir.ops.contraction.depthwise import Depthwise
     from ckmlir.ops.contraction.merged import Merged
     from ckmlir.ops.contraction.residues import Residues
+    from ckmlir.ops.contraction.sources import Source
     from ckmlir.ops.contraction.windows import Windows
 
 REDUCTIONS = {"workspace": "partial", "atomic": "atomic"}

@@ -32,7 +32,6 @@ from msgspec.structs import replace
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.axes import ProductOperator
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.block_sizes import MEDIUM
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
@@ -59,6 +58,7 @@ from ckmlir.ops.contraction.keys import PAIR_KEYS, PLAN_FIELDS, PLAN_KEYS, RENAM
 from ckmlir.ops.contraction.operator import ContractionOperator, require_rows
 from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
+from ckmlir.ops.contraction.product_operator import ProductOperator
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_of
 from ckmlir.ops.contraction.wishes import Wish, wish_of

@@ -38,9 +38,9 @@ from msgspec.structs import replace
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.axes import ProductOperator
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.keys import SHUFFLED
+from ckmlir.ops.contraction.product_operator import ProductOperator
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.apart import Apart
 from ckmlir.ops.moe.between import FLOATS

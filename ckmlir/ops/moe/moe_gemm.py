@@ -43,7 +43,6 @@ from msgspec.structs import replace
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.axes import ProductOperator
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
 from ckmlir.ops.contraction.defaults import other_blocks
 from ckmlir.ops.contraction.keys import (
@@ -56,6 +55,7 @@ from ckmlir.ops.contraction.keys import (
     expression_keys,
 )
 from ckmlir.ops.contraction.operator import real_type
+from ckmlir.ops.contraction.product_operator import ProductOperator
 from ckmlir.ops.contraction.side import MOST, NAMES
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_over

@@ -1,0 +1,31 @@
+"""What operators have in common whose kernel is one of products."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.operator import Operator
+from ckmlir.targets import Target
+
+P = TypeVar("P")
+
+
+class ProductOperator(Operator[P, ContractionSpec]):
+    """An operator whose kernel is one of products, with the axes that all of them have."""
+
+    @abstractmethod
+    def lengths(self, problem: P) -> Sequence[tuple[int, int, int]]:
+        """Rows, columns and length of the sums of each product, as far as kernels have to know what divides them."""
+
+    def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
+        from ckmlir.ops.contraction.axes import axes_of
+
+        return axes_of(spec, target)
+
+    def varied(self, problem: P, spec: ContractionSpec, fields: Mapping[str, Any], target: Target) -> ContractionSpec:
+        from ckmlir.ops.contraction.axes import varied
+
+        return varied(spec, fields, self.lengths(problem))
