@@ -63,7 +63,8 @@ class Call:
         if isinstance(array, np.ndarray) and not array.dtype.isnative:
             expected = f"expected {array.dtype.newbyteorder('=')}, which is written as it is"
             raise DeviceError(f"{what}: elements of type {array.dtype} have another machine's byte order; {expected}")
-        return self.read(what, array)
+        self._check_device(what, array)
+        return read(what, array, self.session.target, written=True)
 
     def out(self, what: str, array: Any, shape: tuple[int, ...], dtype: str) -> Given | None:
         """An array to be written, of this shape and type; None where it is to be made.

@@ -7,8 +7,9 @@
 | PyTorch | the host, or a GPU | passes memory of a GPU, copies that of the host; results are tensors beside it |
 | CuPy and others with `__cuda_array_interface__` | a GPU | passes its memory; results are CuPy's |
 
-An operator's keys are read off shape and strides; `Given.strided` makes the view that has an array's memory as the
-operator wants it.
+What is copied to the device is copied without gaps, however it lies on the host. Memory of a GPU, and what is written,
+is taken as it lies. An operator's keys are read off shape and strides; `Given.strided` makes the view that has an
+array's memory as the operator wants it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ckmlir.nn.plain import shown
 from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, POWER, find_dtype, numpy_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.shared_places import crossing
-from ckmlir.runtime.arguments import as_host_array, check_unmasked, packed_strides, view_of
+from ckmlir.runtime.arguments import as_host_array, check_tensor, check_unmasked, packed_strides, view_of
 from ckmlir.runtime.device import Device, DeviceError
 from ckmlir.targets import Target
 
@@ -40,6 +41,9 @@ class Home(Protocol):
     def strided(self, array: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
         """A view from the same first element."""
 
+    def packed(self, array: Any) -> Any:
+        """The array, without gaps where it is the host's: then kernels do not depend on how it lay."""
+
     def narrowed(self, array: Any) -> Any:
         """The array, with elements of 32 bits where it is the host's and has integers of another type."""
 
@@ -50,6 +54,9 @@ class Home(Protocol):
 class _OnDevice:
     def strided(self, array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
         return array.strided(shape, strides)
+
+    def packed(self, array: Any) -> Any:
+        return array
 
     def narrowed(self, array: Any) -> Any:
         return array
@@ -68,6 +75,9 @@ class _OnHost:
     def empty(self, like: Any, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
         return np.empty(tuple(shape), dtype)
 
+    def packed(self, array: Any) -> Any:
+        return as_host_array(np.ascontiguousarray(array)).reshape(array.shape)
+
     def narrowed(self, array: Any) -> Any:
         check_unmasked(array)
         return array.astype(np.int32) if array.dtype.kind in "iu" and array.dtype != np.int32 else array
@@ -83,6 +93,13 @@ class _OfTorch:
         torch: Any = sys.modules["torch"]
         return torch.empty(tuple(shape), dtype=getattr(torch, dtype.name), device=like.device)
 
+    def packed(self, array: Any) -> Any:
+        if array.device.type != "cpu":
+            return array
+        resolved = array.resolve_neg()
+        check_tensor(resolved)
+        return resolved.contiguous()
+
     def narrowed(self, array: Any) -> Any:
         torch: Any = sys.modules["torch"]
         is_whole = array.dtype in (torch.int64, torch.int16, torch.int8, torch.uint8)
@@ -94,6 +111,9 @@ class _OfCupy:
         cupy: Any = sys.modules["cupy"]
         steps = tuple(stride * array.dtype.itemsize for stride in strides)
         return cupy.lib.stride_tricks.as_strided(array, tuple(shape), steps)
+
+    def packed(self, array: Any) -> Any:
+        return array
 
     def narrowed(self, array: Any) -> Any:
         return array
@@ -255,24 +275,24 @@ def elements_in(dtype: str, size: int) -> int:
     return size if packing is None else packing.count(size)
 
 
-def read(what: str, array: Any, target: Target, packed: str | None = None) -> Given:
-    """An array of any library; `packed` is what its bytes (uint8) hold, where they do.
+def read(what: str, array: Any, target: Target, packed: str | None = None, *, written: bool = False) -> Given:
+    """An array of any library.
+
+    Args:
+        packed: what its bytes (uint8) hold, where they do.
+        written: it is taken as it lies, wherever that is.
 
     Raises DeviceError for what is none, and for elements that no operator has.
     """
     home = home_of(what, array)
-    if home is ON_HOST:
-        # What is copied may as well be packed: then kernels do not depend on how it lies.
-        check_unmasked(array)
-        array = np.ascontiguousarray(as_host_array(array)).reshape(np.shape(array))
-        dtype = _dtype(what, array.dtype, target, packed)
-        return Given(what, array, home, array.shape, packed_strides(array.shape), dtype, 0)
     if isinstance(array, Array):
         dtype = _dtype(what, array.dtype, target, packed)
         return Given(what, array, home, array.shape, array.strides, dtype, array.address)
-    view = view_of(array)
+    check_unmasked(array)
+    lies = array if written else home.packed(array)
+    view = view_of(lies)
     dtype = _dtype(what, view.dtype, target, packed)
-    return Given(what, array, home, view.shape, view.strides, dtype, view.address if view.on_gpu else 0)
+    return Given(what, lies, home, view.shape, view.strides, dtype, view.address if view.on_gpu else 0)
 
 
 def read_numbers(what: str, array: Any, target: Target) -> Given:

@@ -14,6 +14,7 @@ cannot take is refused.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,24 +70,42 @@ def _of_numpy(array: Array) -> ArrayView:
     check_unmasked(array)
     if array.dtype.hasobject:
         raise DeviceError("an array of Python's objects holds addresses of the host; give it a type of elements")
-    size = array.itemsize
-    if any(stride % size for stride in array.strides):
-        raise DeviceError(f"an array with strides of {array.strides} bytes has none in elements of {size}")
-    strides = tuple(stride // size for stride in array.strides)
+    strides = _in_elements(array.strides, array.dtype)
     return ArrayView(array.ctypes.data, array.shape, strides, array.dtype.name, False, None, array)
 
 
+def _in_elements(strides: Sequence[int], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Strides of bytes in elements. Raises DeviceError where they are no whole ones."""
+    size = dtype.itemsize
+    if size == 0 or any(stride % size for stride in strides):
+        raise DeviceError(f"an array with strides of {tuple(strides)} bytes has none in elements of {size}")
+    return tuple(stride // size for stride in strides)
+
+
 def _of_torch(array: Any) -> ArrayView:
-    kind = array.device.type
-    if kind not in ("cuda", "cpu"):  # PyTorch for ROCm calls its GPUs cuda
-        raise DeviceError(f"an array on {array.device}: expected the host or a GPU of HIP")
+    check_tensor(array)
+    on_gpu = array.device.type == "cuda"
     dtype = str(array.dtype).removeprefix("torch.")
-    try:
-        address = array.data_ptr()
-    except RuntimeError:
-        raise DeviceError(f"a tensor that is {array.layout}: expected one with strides") from None
-    ordinal = array.device.index if kind == "cuda" else None
-    return ArrayView(address, tuple(array.shape), tuple(array.stride()), dtype, kind == "cuda", ordinal, array)
+    ordinal = array.device.index if on_gpu else None
+    return ArrayView(array.data_ptr(), tuple(array.shape), tuple(array.stride()), dtype, on_gpu, ordinal, array)
+
+
+def check_tensor(tensor: Any) -> None:
+    """Raise DeviceError for a PyTorch tensor whose elements do not lie in memory of the host or of a GPU by strides."""
+    if tensor.device.type not in ("cuda", "cpu"):  # PyTorch for ROCm calls its GPUs cuda
+        raise DeviceError(f"an array on {tensor.device}: expected the host or a GPU of HIP")
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(tensor, torch.Tensor):  # another library's, that looks like one
+        return
+    if tensor.is_nested or tensor.layout is not torch.strided:
+        what = "nested" if tensor.is_nested else tensor.layout
+        raise DeviceError(f"a tensor that is {what}: expected one with strides")
+    if tensor.is_neg() or tensor.is_conj():
+        raise DeviceError("a tensor that is negated or conjugated when it is read; pass resolve_neg(), resolve_conj()")
+    if hasattr(tensor, "fake_mode") or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise DeviceError(
+            "a tensor without memory, such as torch.compile, torch.vmap and torch.func make; expected one with values"
+        )
 
 
 def _of_interface(array: Any, interface: dict[str, Any]) -> ArrayView:
@@ -104,7 +123,7 @@ def _of_interface(array: Any, interface: dict[str, Any]) -> ArrayView:
     if strides is None:
         steps = packed_strides(shape)
     else:
-        steps = tuple(stride // dtype.itemsize for stride in strides)
+        steps = _in_elements(strides, dtype)
     return ArrayView(interface["data"][0], shape, steps, dtype.name, True, None, array)
 
 
@@ -210,11 +229,13 @@ def host_array(view: ArrayView, dtype: np.dtype[Any]) -> Array:
     """An array of the host as NumPy's, sharing its memory."""
     if isinstance(view.owner, np.ndarray):
         return view.owner
-    elements = 1 + sum((length - 1) * stride for length, stride in zip(view.shape, view.strides, strict=True))
     if 0 in view.shape:
         return np.empty(view.shape, dtype)
-    bits = np.ctypeslib.as_array((ctypes.c_uint8 * (elements * dtype.itemsize)).from_address(view.address))
-    strides = tuple(stride * dtype.itemsize for stride in view.strides)
-    words = np.lib.stride_tricks.as_strided(bits.view(f"u{dtype.itemsize}"), view.shape, strides)
-    shared: Array = words.view(dtype)
+    size = dtype.itemsize
+    reach = [(length - 1) * stride * size for length, stride in zip(view.shape, view.strides, strict=True)]
+    first = sum(one for one in reach if one < 0)  # where strides go down, what is lowest lies before the first element
+    last = sum(one for one in reach if one > 0)
+    memory = (ctypes.c_uint8 * (last - first + size)).from_address(view.address + first)
+    strides = tuple(stride * size for stride in view.strides)
+    shared: Array = np.ndarray(view.shape, dtype, np.ctypeslib.as_array(memory), -first, strides)
     return shared

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ckmlir.ops.dtypes import named_dtype
-from ckmlir.runtime.arguments import as_host_array, packed_strides, reach_of
+from ckmlir.runtime.arguments import as_host_array, is_masked, packed_strides, reach_of
 from ckmlir.runtime.device import Array, Device, DeviceError, Memory, MemoryPart, Stream
 
 if TYPE_CHECKING:
@@ -68,8 +68,11 @@ def upload(device: Device, array: Any, stream: Stream | None = None) -> DeviceAr
 
     Raises DeviceError for what is not an array, a masked one, or one of a GPU.
     """
-    contents = np.ascontiguousarray(as_host_array(array))
-    found = empty(device, np.shape(as_host_array(array)), contents.dtype)
+    if isinstance(array, np.ndarray) and not is_masked(array):  # a field of records has no strides in elements
+        array = np.ascontiguousarray(array).reshape(array.shape)
+    given = as_host_array(array)
+    contents = np.ascontiguousarray(given)
+    found = empty(device, given.shape, contents.dtype)
     device.write(found, contents, stream)
     return found
 
@@ -90,7 +93,7 @@ def _kind(dtype: npt.DTypeLike) -> np.dtype[Any]:
         found = named_dtype(dtype)
     except (TypeError, ValueError):
         raise DeviceError(f"{dtype!r} is not an element type that NumPy or ml_dtypes know") from None
-    if found.hasobject or found.itemsize == 0:
+    if found.kind in "OSUMm" or found.type is np.void:
         raise DeviceError(f"elements of type {found} are not numbers")
     native: np.dtype[Any] = found.newbyteorder("=")
     return native

@@ -220,7 +220,8 @@ def test_strides_that_no_kernel_takes_are_refused_wherever_a_view_begins(session
     ],
 )
 def test_arrays_that_repeat(session: nn.Session, make: Any) -> None:
-    """What PyTorch expands or unfolds is copied, permuted and computed with; where no kernel can, the error says so."""
+    """What PyTorch expands or unfolds is copied, permuted and computed with; of the device, where no kernel can, the
+    error says so."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: its tensors are not given")
     x = make(torch)
     for found, wanted in (
@@ -230,6 +231,11 @@ def test_arrays_that_repeat(session: nn.Session, make: Any) -> None:
         (nn.elementwise("a * 2 + b", x, x), 3 * x),
     ):
         assert found.shape == wanted.shape and (found.float() == wanted).all()
-    for refused in (nn.softmax, nn.reduce, lambda x: nn.linear(x, torch.ones(3, x.shape[-1]))):
+    whole = x.contiguous()
+    there = nn.asarray(whole)
+    weight = torch.ones(3, x.shape[-1])
+    beside = {torch.Tensor: weight, nn.Array: nn.asarray(weight)}
+    for function in (nn.softmax, nn.reduce, lambda x: nn.linear(x, beside[type(x)])):
+        assert torch.equal(function(x), function(whole))
         with pytest.raises(DeviceError, match=r"^x: .*; make a contiguous copy first"):
-            refused(x)
+            function(there.strided(x.shape, x.stride()))
