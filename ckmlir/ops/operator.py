@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import itertools
 import math
@@ -128,7 +127,7 @@ class Operator(ABC, Generic[P, S]):
 
     def varied(self, problem: P, spec: S, fields: Mapping[str, Any], target: Target) -> S:
         """With other values of some fields of the algorithm, and of those that follow from them and are not given."""
-        return dataclasses.replace(spec, **fields)
+        return spec.with_fields(fields)
 
     def chosen(self, problem: P, spec: S) -> dict[str, object]:
         """The keys of the kernel's making that the request left open, with what `spec` chose for them. Only operators

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -43,10 +43,17 @@ def varied(
     Blocks of other lengths have other sizes beside them, and go through LDS in other slices. Only what followed from
     the block before does so: other padding, or slices, were named.
     """
-    found = replace(spec, **fields)
-    if "pad" not in fields and spec.pad == padded(lengths, spec.block):
-        found = replace(found, pad=padded(lengths, found.block))
+    pad, slices = _followed(spec, tuple(lengths))
+    if pad and "pad" not in fields:
+        fields = {**fields, "pad": padded(lengths, fields.get("block", spec.block))}
+    found = spec.with_fields(fields)
     known = found.schedule in SCHEDULES  # another is refused when the kernel is validated
-    if known and "slices" not in fields and spec.slices == slices_of(spec):
-        found = replace(found, slices=slices_of(found))
+    if known and slices and "slices" not in fields and (own := slices_of(found)) != found.slices:
+        return found.with_fields({"slices": own})
     return found
+
+
+@lru_cache(maxsize=16)
+def _followed(spec: ContractionSpec, lengths: tuple[tuple[int, int, int], ...]) -> tuple[bool, bool]:
+    """Whether padding, and slices, followed from the block; remembered, since one kernel is varied in many ways."""
+    return spec.pad == padded(lengths, spec.block), spec.slices == slices_of(spec)

@@ -50,11 +50,12 @@ def workgroups_a_unit(spec: ContractionSpec, target: Target) -> int:
 def block_resources(spec: ContractionSpec) -> Resources:
     """What the block needs: rotating buffers of A and B in LDS, or C on its way out; accumulators, operands, loads."""
     m, n, k = spec.block
-    sizes = [one.bits / 8 for one in spec.in_lds]  # bytes, exactly
+    in_lds, in_memory = spec.in_lds, spec.in_memory
+    sizes = [one.bits / 8 for one in in_lds]  # bytes, exactly
     threads = spec.wave_count * WAVE_SIZE
     schedule = parse_schedule(spec.schedule_text)
     # Two steps of operands when a schedule spreads the reads of LDS over the step, else those of the whole block.
-    reads = [tile_depth(spec.mfma[1], one.bytes) for one in spec.in_lds if one.packing is None]
+    reads = [tile_depth(spec.mfma[1], one.bytes) for one in in_lds if one.packing is None]
     vector = max(spec.mfma[2], *reads, 0)  # a lane reads 16 bytes
     depth = min(k, 2 * vector) if schedule.order != "source" else k
     loop = loads = 0
@@ -71,7 +72,7 @@ def block_resources(spec: ContractionSpec) -> Resources:
             operands += own * depth * (1 + schedule.ahead_of("from_lds") + turned)
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
         if path == "through":
-            elements = share // spec.in_lds[place].bytes
+            elements = share // in_lds[place].bytes
             combined = _loaded(spec, tensor)
             moving += COMBINED_BYTES * elements * _unpacks(combined)
             for width, align in combined:
@@ -80,11 +81,11 @@ def block_resources(spec: ContractionSpec) -> Resources:
                 in_turns = schedule.groups > 1 and align * width >= DWORD and not spec.sparse
                 loads += few * (REGISTERS_IN_TURNS if in_turns else REGISTERS_PER_LOAD)
         elif path == "straight":
-            fragment = own * k * spec.in_memory[place].bits / spec.in_lds[place].bits
+            fragment = own * k * in_memory[place].bits / in_lds[place].bits
             singly = spec.layout[place] == "CR"[place]  # what does not lie along K
             moving += schedule.ahead_of("load") * fragment * (4 / min(size, 4) if singly else 1)
             loads += REGISTERS_PER_LOAD * int(fragment * 4 / size) if singly else 0
-            operands += own * depth * (spec.in_memory[place] != spec.in_lds[place])  # what they are converted to
+            operands += own * depth * (in_memory[place] != in_lds[place])  # what they are converted to
     if spec.sparse:  # a lane's bits of the index of A, those of this step and of those to come
         rows = m // spec.waves[0]
         moving += (1 + schedule.ahead_of("load")) * rows * index_bytes(k) / WAVE_SIZE / 4

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ckmlir.dialect.packing import turns_packed
 from ckmlir.ops.contraction.contraction_spec import NARROWEST_COPY, PRESHUFFLE, ContractionSpec
 from ckmlir.ops.contraction.shuffle import VECTOR_BYTES, tile_depth
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Reason, by
 from ckmlir.targets import Target, TargetError
 from ckmlir.targets.cdna import WAVE_SIZE
+
+if TYPE_CHECKING:
+    from ckmlir.dialect.schedule import Schedule
 
 
 def matrix_instruction(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
@@ -56,11 +59,10 @@ def slices(spec: ContractionSpec) -> Iterator[Reason]:
             yield Reason("slices", spec.slices, why, f"expected up to {spec.block[axis] // step} there")
 
 
-def phases(spec: ContractionSpec) -> Iterator[Reason]:
+def phases(spec: ContractionSpec, schedule: Schedule) -> Iterator[Reason]:
     """Whether there are groups of waves that take turns, and a step is long enough for them: what they write to LDS
     another group may still read, so that a barrier has to lie among a step's matrix instructions.
     """
-    schedule = parse_schedule(spec.schedule_text)
     if math.prod(spec.waves) % schedule.groups:
         why = f"a workgroup of {by(spec.waves)} waves makes no {schedule.groups} equal groups"
         yield Reason("schedule", spec.schedule, why, f"expected a multiple of {schedule.groups}, or another schedule")
@@ -72,19 +74,19 @@ def phases(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("schedule", spec.schedule, why, "expected a larger block, smaller mfma, or another schedule")
 
 
-def alignment(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+def alignment(spec: ContractionSpec, target: Target, schedule: Schedule) -> Iterator[Reason]:
     """Whether vectors are at most as wide as a lane loads, and rows allow the copies that the schedule asks for."""
-    for place, kind in enumerate((*spec.held, find_dtype(spec.out))):
+    held = spec.held
+    for place, kind in enumerate((*held, find_dtype(spec.out))):
         widest = 16 // kind.bytes
         if spec.align[place] > widest:
             why = f"a vector of {'ABC'[place]} is wider than 16 bytes"
             yield Reason("align", spec.align, why, f"expected at most {widest} elements there")
-    schedule = parse_schedule(spec.schedule_text)
     for place, tensor in enumerate("ab"):
-        size = spec.held[place].bytes
-        aligned = spec.align[place] * size
         if schedule.path_of(tensor) != "direct":
             continue
+        size = held[place].bytes
+        aligned = spec.align[place] * size
         widths = [width for width in target.direct_to_lds if width & (width - 1) == 0]
         if not any(size <= width <= aligned for width in widths):
             able = " or ".join(map(str, widths))
@@ -92,15 +94,15 @@ def alignment(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
             least = min((width for width in widths if width >= size), default=None)
             right = f"rows of a multiple of {least} bytes, or another schedule" if least else "another schedule"
             yield Reason("schedule", spec.schedule, why, f"expected {right}")
-        row, copied = spec.block[2] * spec.held[place].bits // 8, WAVE_SIZE * NARROWEST_COPY
+        row, copied = spec.block[2] * held[place].bits // 8, WAVE_SIZE * NARROWEST_COPY
         if row % copied and row & (row - 1):
             why = f"rows of {'AB'[place]} have {row} bytes in the block, which a wave's copies to LDS do not fill"
             yield Reason("schedule", spec.schedule, why, "expected a schedule that loads, such as compv3")
 
 
-def fragment_order(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+def fragment_order(spec: ContractionSpec, target: Target, schedule: Schedule) -> Iterator[Reason]:
     """Whether B in memory, the matrix instruction and the schedule agree about the order of fragments."""
-    if spec.products > 1 and not spec.shuffled and parse_schedule(spec.schedule_text).path_of("b") == "straight":
+    if spec.products > 1 and not spec.shuffled and schedule.path_of("b") == "straight":
         why = "two products take plain matrices through LDS"
         yield Reason("schedule", spec.schedule, why, "expected another schedule")
     packed = [one for one in spec.held if one.packing is not None]
@@ -109,11 +111,11 @@ def fragment_order(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
         return
     for place, letter in enumerate("" if spec.taken else "ab"):
         able = ("through", *["direct"] * turns_packed(target, spec.held[place].packing))
-        if spec.packed_across(place) and parse_schedule(spec.schedule_text).path_of(letter) not in able:
+        if spec.packed_across(place) and schedule.path_of(letter) not in able:
             why = f"elements of {letter.upper()} share bytes across k and are turned in registers, which this one skips"
             yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
     if spec.taken:
-        paths = [parse_schedule(spec.schedule_text).path_of(tensor) for tensor in "ab"]
+        paths = [schedule.path_of(tensor) for tensor in "ab"]
         if paths[0] != "through" or paths[1] == "direct":
             why = f"A and B become {spec.taken} in registers, and this schedule goes past them"
             yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
@@ -128,7 +130,7 @@ def fragment_order(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
         return
     if spec.layout[1] != "C":
         yield Reason("layout", spec.layout, "shuffled B is made of rows along k", "expected RCR or CCR")
-    if parse_schedule(spec.schedule_text).path_of("b") != "straight":
+    if schedule.path_of("b") != "straight":
         why = "fragments of B go straight to registers, and this schedule takes B through LDS"
         yield Reason("schedule", spec.schedule, why, f"expected {PRESHUFFLE} or straight")
     if spec.shuffled != spec.mfma[1]:

@@ -10,17 +10,8 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from ckmlir.ops.contraction.block_sizes import (
-    EIGHT_WAVES,
-    FOUR_WAVES,
-    LARGE,
-    MEDIUM,
-    NARROW,
-    SMALL,
-    TALL_WAVES,
-    bound_by_lds,
-    depth_of,
-)
+from ckmlir.ops.contraction.block_depths import bound_by_lds, depth_of
+from ckmlir.ops.contraction.block_sizes import EIGHT_WAVES, FOUR_WAVES, LARGE, MEDIUM, NARROW, SMALL, TALL_WAVES
 from ckmlir.ops.contraction.contraction_spec import accumulator_type
 from ckmlir.ops.contraction.few_rows import few_rows
 from ckmlir.ops.contraction.large_blocks import PING_PONG, WITHOUT_REGISTERS, large_blocks, pays_copies, pays_large

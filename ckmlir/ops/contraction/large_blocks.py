@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ckmlir.ops.contraction.block_sizes import (
-    EIGHT_WAVES,
-    FOUR_WAVES,
-    LARGE,
-    MEDIUM,
-    NARROW,
-    SMALL,
-    TALL_WAVES,
-    VECTOR_BYTES,
-    bound_by_lds,
-    depth_of,
-)
+from ckmlir.ops.contraction.block_depths import VECTOR_BYTES, bound_by_lds, depth_of
+from ckmlir.ops.contraction.block_sizes import EIGHT_WAVES, FOUR_WAVES, LARGE, MEDIUM, NARROW, SMALL, TALL_WAVES
 from ckmlir.ops.contraction.few_rows import filled
 from ckmlir.ops.contraction.wishes import Plan, Wish, bits_of
 from ckmlir.ops.scalars import ceil_div

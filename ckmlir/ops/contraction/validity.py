@@ -74,8 +74,13 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     ]  # fmt: skip
     reasons = reasons or [*_narrow_floats(spec, target), *_sink(spec, target)]
     # Each group of checks relies on the ones before it.
-    reasons = reasons or [*matrix_instruction(spec, target), *alignment(spec, target), *fragment_order(spec, target)]
-    reasons = reasons or [*slices(spec), *phases(spec)]
+    if reasons:
+        return reasons
+    schedule = parse_schedule(spec.schedule_text)
+    reasons = [
+        *matrix_instruction(spec, target), *alignment(spec, target, schedule), *fragment_order(spec, target, schedule),
+    ]  # fmt: skip
+    reasons = reasons or [*slices(spec), *phases(spec, schedule)]
     return reasons or excess(_resources(spec), target)
 
 
