@@ -253,6 +253,20 @@ def test_who_does_not_stay_keeps_no_register_in_a_lane(chip: str) -> None:
         assert GROUPED.spec(GROUPED.problem(**keys | changed), target).walk == "persistent"
 
 
+def test_products_as_wide_as_each_other_are_rows_of_blocks() -> None:
+    """What neighbours along both axes read in common is the model's to see."""
+
+    def shape(**keys: Any) -> tuple[int, ...] | None:
+        problem = GROUPED.problem(k=64, block="64x64x32", **keys)
+        found: tuple[int, ...] | None = GROUPED.launch(problem, GROUPED.spec(problem, GFX942), GFX942).shape
+        return found
+
+    assert shape(m="64,130,0", n=200, persistent=0) == (4, 4)
+    assert shape(m="64,130,0", n="200,256,200", persistent=0) == (4, 4)
+    assert shape(m="64,130,0", n="200,300,200", persistent=0) is None
+    assert shape(m="6400,64", n=300, persistent=1) == (5, 101)
+
+
 def test_who_stays() -> None:
     """By default where there are more blocks than the chip holds."""
     few, many = GROUPED.problem(m="128", n="128"), GROUPED.problem(m="4096,128", n="4096,128", k=64)

@@ -67,7 +67,7 @@ from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.gemm.grouped_keys import EACH, LAUNCH_KEYS, NUMBERS, PLACES
 from ckmlir.ops.operator import NOTHING, Argument, Launch, Run, Step
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, RequestError
-from ckmlir.ops.scalars import i32
+from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, PackOnHost, Workspace, place_of
 from ckmlir.targets import Target
@@ -219,7 +219,11 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
         workgroups = min(blocks, held(spec, target)) if stays else blocks
         integers = (len(problem.products), *[workgroups] * stays)
         arguments: tuple[Argument, ...] = (TABLE, *map(i32, integers))
-        return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments)
+        # Blocks are numbered row by row.
+        across, *others = [ceil_div(one.n, spec.block[1]) for one in problem.products]
+        alike = across > 0 and all(one == across for one in others)
+        shape = (across, ceil_div(workgroups, across)) if alike else None
+        return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 
     def steps(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
         """The table, unless it is there; what atomics add to is zeros before; behind parts, what adds them."""
