@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, SupportsFloat
 
-from ckmlir.ops.request import Integer, Key, Real, RequestError, show, whole
+from ckmlir.ops.request import MAXIMUM_SIZE, Integer, Key, Real, RequestError, show, whole
 
 if TYPE_CHECKING:
     from random import Random
@@ -100,7 +100,7 @@ class Series(Key, frozen=True):
 
     @property
     def form(self) -> str:
-        return f"whole numbers, {self.minimum} or more, separated by commas"
+        return f"whole numbers from {self.minimum} to {MAXIMUM_SIZE}, separated by commas"
 
     def read(self, value: object) -> tuple[int, ...]:
         number = Integer(self.name, None, "", minimum=self.minimum)

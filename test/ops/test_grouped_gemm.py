@@ -279,6 +279,7 @@ def test_who_stays() -> None:
 @pytest.mark.parametrize(("keys", "words"), [
     ({"m": "1,2,3", "n": "4,5"}, "n: 2 numbers for 3 products; expected 1 or 3"),
     ({"m": "64,x"}, "m=64,x"),
+    ({"m": "64,64", "a_at": "0,100000000000"}, "100000000000 is among them; expected .* 0 to 2147483647,"),
     ({"m": "64,128", "n": "64", "k": "64,96", "lda": "64,95"}, "product 1: lda=95: rows of array a have 96 elements"),
     ({"m": "64", "n": "64,65", "k": "8", "ldc": "64"}, "product 1: ldc=64: rows of array c have 65 elements"),
     ({"m": "64", "n": "64", "k": "8", "ldb": "7"}, "ldb=7: rows of array b have 8 elements"),

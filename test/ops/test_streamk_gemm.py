@@ -164,7 +164,7 @@ def test_what_is_queued() -> None:
 
 @pytest.mark.parametrize(("keys", "words"), [
     ({"workgroups": 0}, "workgroups=0: expected a whole number from 1"),
-    ({"workgroups": 5000}, "workgroups=5000: they wait for each other, and gfx942 holds 304"),
+    ({"workgroups": 5000}, "streamk_gemm: workgroups=5000: they wait for each other, and gfx942 holds 304"),
     ({"reduction": "workspace"}, "expected linear|tree|atomic"),
     ({"reduction": "atomic", "op": "relu(acc)"}, "does not add up to op of their sum"),
     ({"reduction": "atomic", "n": 67}, "memory adds f16 in pairs"),

@@ -139,8 +139,8 @@ class StreamKGemm(ContractionOperator):
         held = target.compute_units * workgroups_a_unit(spec, target)
         asked = problem.workgroups if isinstance(problem, StreamProblem) else None
         if asked is not None and asked > held and _waits(spec):
-            right = f"expected at most {held}, or reduction=atomic"
-            raise RequestError(f"workgroups={asked}: they wait for each other, and {target.name} holds {held}; {right}")
+            why = f"they wait for each other, and {target.name} holds {held}"
+            raise RequestError(f"{self.name}: workgroups={asked}: {why}; expected at most {held}, or reduction=atomic")
         blocks = ceil_div(problem.m, spec.block[0]) * ceil_div(problem.n, spec.block[1])
         return Shares.of(blocks, max(ceil_div(problem.k, spec.block[2]), 1), asked or held)
 
