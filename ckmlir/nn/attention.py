@@ -17,6 +17,7 @@ from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.plain import checked
+from ckmlir.nn.session import TYPICAL
 from ckmlir.runtime.device import DeviceError
 
 UNBOUNDED = (-1, -1)
@@ -123,7 +124,8 @@ def attention_varlen(
     inputs |= starts
     inputs["slopes"] = slopes_of(call, alibi_slopes, starts["seqstart_q"].shape[0] - 1, heads, keys)
     inputs |= seeds_of(call, dropout_p, seed, arrays["q"], keys)
-    found = call.run("fmha_fwd", keys, inputs, {"o": written})
+    typical = {"seqlens_q": (TYPICAL,), "seqlens_k": (TYPICAL,)}
+    found = call.run("fmha_fwd", keys, inputs, {"o": written}, VARYING, typical)
     o = out if out is not None else found["o"].reshaped(total, heads, channels).array
     return (o, found["lse"].array) if return_lse else o
 

@@ -91,6 +91,7 @@ class Call:
         inputs: Mapping[str, Given | None],
         outputs: Mapping[str, Given | None] | None = None,
         varying: tuple[str, ...] = (),
+        typical: Mapping[str, object] | None = None,
     ) -> dict[str, Given]:
         """Run an operator; inputs that are None are left out. See `Session.run`."""
         present = {name: one for name, one in inputs.items() if one is not None}
@@ -99,7 +100,9 @@ class Call:
             given = [one for one in present.values() if one.what != CONSTANT]
             mixed = ", ".join(f"{one.what} ({type(one.array).__name__})" for one in given)
             raise DeviceError(f"arrays of several libraries: {mixed}; expected those of one")
-        return self.session.run(operator, keys, present, outputs or {}, varying=varying, stream=self.stream)
+        return self.session.run(
+            operator, keys, present, outputs or {}, varying=varying, typical=typical, stream=self.stream
+        )
 
 
 def dtype_name(what: str, dtype: str) -> str:

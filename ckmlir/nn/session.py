@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ckmlir.dispatch.dispatcher import Dispatcher, Selection
+from ckmlir.dispatch.dispatcher import Dispatcher, NoKernel, Selection
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.registry import Registry
 from ckmlir.nn.array import Array
@@ -29,6 +29,7 @@ from ckmlir.nn.given import Given, Home
 from ckmlir.nn.gradients import refuse_gradients, wants_gradient
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
+from ckmlir.ops.request import RequestError
 from ckmlir.runtime.arguments import packed_strides
 from ckmlir.runtime.device import Device, DeviceError
 from ckmlir.runtime.executable import Executable
@@ -81,7 +82,7 @@ class Session:
         self.dispatcher = dispatcher or Dispatcher(Registry(name="session"), self.target)
         self.general = general
         self._executables: OrderedDict[int, tuple[Selection, Executable]] = OrderedDict()
-        self._general: dict[Any, Kernel] = {}
+        self._general: dict[Any, Kernel | None] = {}
         self._tokens: list[Token[Session | None]] = []
         self._lock = threading.RLock()
         self._is_closed = False
@@ -96,6 +97,7 @@ class Session:
         outputs: Mapping[str, Given | None],
         *,
         varying: Sequence[str] = (),
+        typical: Mapping[str, object] | None = None,
         stream: object = None,
     ) -> dict[str, Given]:
         """Run an operator on arrays that are as its keys say, and return its outputs.
@@ -104,6 +106,7 @@ class Session:
             inputs: by the operator's names, in the shapes and strides of memory.
             outputs: None where they are to be made, beside the first input.
             varying: keys that change from call to call: sizes, and strides that follow from them.
+            typical: those that are lists, as they are for sizes of `TYPICAL`.
 
         Raises:
             RequestError, DeviceError, NoKernel, KernelFault: as dispatchers and executables.
@@ -111,7 +114,7 @@ class Session:
         """
         if self._is_closed:
             raise DeviceError("this session is closed")
-        executable = self.executable(operator, keys, varying)
+        executable = self.executable(operator, keys, varying, typical)
         written = [spec for spec in executable.arrays.values() if spec.role == "out"]
         asked = [one for one in (*inputs.values(), *outputs.values()) if one is not None and wants_gradient(one.array)]
         if asked and not all(find_dtype(spec.dtype).is_integer for spec in written):
@@ -143,7 +146,10 @@ class Session:
         array = home.empty(like, spec.shape, numpy_dtype(spec.dtype, self.target), self.device)
         return Given(spec.name, array, home, spec.shape, packed_strides(spec.shape), spec.dtype, 0)
 
-    def executable(self, operator: str, keys: Mapping[str, object], varying: Sequence[str] = ()) -> Executable:
+    def executable(
+        self, operator: str, keys: Mapping[str, object], varying: Sequence[str] = (),
+        typical: Mapping[str, object] | None = None,
+    ) -> Executable:  # fmt: skip
         """The executable for a request, made where there is none yet; it stays the session's. Raises as `run`."""
         selection = self.dispatcher.select(operator, **keys)
         with self._lock:
@@ -151,27 +157,33 @@ class Session:
             if known is not None and known[0] is selection:
                 self._executables.move_to_end(id(selection))
                 return known[1]
-            executable = self._executable(selection, varying)
+            executable = self._executable(selection, varying, typical or {})
             self._executables[id(selection)] = (selection, executable)
             if len(self._executables) > KEPT:
                 self._executables.popitem(last=False)[1][1].close()
             return executable
 
-    def _executable(self, selection: Selection, varying: Sequence[str]) -> Executable:
-        kernel = self._general_kernel(selection, varying) if self.general and varying else None
+    def _executable(self, selection: Selection, varying: Sequence[str], typical: Mapping[str, object]) -> Executable:
+        changes = self.general and (varying or typical)
+        kernel = self._general_kernel(selection, varying, typical) if changes else None
         if kernel is None or kernel.against(selection.query.problem):
             return selection.executable(self.device)
         query = selection.query
         return Executable(self.device, query.operator, query.problem, target=self.target, spec=kernel.spec)
 
-    def _general_kernel(self, selection: Selection, varying: Sequence[str]) -> Kernel | None:
-        """The kernel that a request of a typical size takes: it does for nearly all others."""
+    def _general_kernel(
+        self, selection: Selection, varying: Sequence[str], typical: Mapping[str, object]
+    ) -> Kernel | None:
+        """The kernel that a request of a typical size takes: it does for nearly all others. None where none does."""
         query = selection.query
-        fixed = {name: value for name, value in query.keys.items() if name not in varying}
-        key = (query.operator.name, *sorted((name, repr(value)) for name, value in fixed.items()))
+        fixed = {name: value for name, value in query.keys.items() if name not in varying and name not in typical}
+        sizes = {name: TYPICAL for name in varying if isinstance(query.keys.get(name), int)} | dict(typical)
+        key = (query.operator.name, *sorted((name, repr(value)) for name, value in {**fixed, **typical}.items()))
         if key not in self._general:
-            sizes = {name: TYPICAL for name in varying if isinstance(query.keys.get(name), int)}
-            self._general[key] = self.dispatcher.select(query.operator, **fixed, **sizes).kernel
+            try:
+                self._general[key] = self.dispatcher.select(query.operator, **fixed, **sizes).kernel
+            except (RequestError, NoKernel):  # a typical size is too large beside others, or a library lacks it
+                self._general[key] = None
         return self._general[key]
 
     @property

@@ -12,6 +12,7 @@ from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import WIDEST, Given, pitch_of
 from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.plain import numbers
+from ckmlir.nn.session import TYPICAL
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import whole
 from ckmlir.runtime.device import DeviceError
@@ -41,6 +42,7 @@ def elementwise(expression: str, *arrays: Any, dtype: str | None = None, stream:
         raise DeviceError(f"shapes {', '.join(str(one.shape) for one in given)} do not broadcast") from None
     rank = max(len(shape), 1)
     full = shape or (1,)
+    typical: dict[str, object] = {"shape": _typical(full)}
     keys: dict[str, object] = {"op": expression, "shape": full, "dtype": given[0].dtype}
     keys["out"] = out = None if dtype is None else dtype_name("dtype", dtype)
     inputs: dict[str, Given | None] = {}
@@ -48,9 +50,10 @@ def elementwise(expression: str, *arrays: Any, dtype: str | None = None, stream:
         missing = rank - one.ndim
         own = one.strided((1,) * missing + one.shape, (0,) * missing + one.strides)
         keys |= {name: own.shape, f"{name}_dtype": one.dtype, f"{name}_strides": own.strides}
+        typical[name] = _typical(own.shape) if one.ndim == rank and one.shape[0] == full[0] else own.shape
         inputs[name] = own
     keys["align"] = _align(given, *(one.dtype for one in given), out or given[0].dtype)
-    return call.run("elementwise", keys, inputs)["y"].reshaped(*shape).array
+    return call.run("elementwise", keys, inputs, typical=typical)["y"].reshaped(*shape).array
 
 
 def cast(x: Any, dtype: str, *, packed: str | None = None, stream: object = None) -> Any:
@@ -79,7 +82,7 @@ def cast(x: Any, dtype: str, *, packed: str | None = None, stream: object = None
         "shape": shape, "dtype": given.dtype, "out": out, "strides": strides,
         "align": _align([given], out),
     }  # fmt: skip
-    made = call.run("cast", keys, {"x": given})["y"]
+    made = call.run("cast", keys, {"x": given}, typical={"shape": _typical(shape)})["y"]
     if packing is not None or find_dtype(out).packing is not None:
         return made.array
     return made.reshaped(*x.shape).array
@@ -105,7 +108,7 @@ def permute(x: Any, dims: Sequence[int], *, out: Any = None, stream: object = No
     keys: dict[str, object] = {
         "shape": given.shape, "perm": order, "dtype": given.dtype, "strides": given.strides, "align": _align([given]),
     }  # fmt: skip
-    found = call.run("permute", keys, {"x": given}, {"y": y})["y"]
+    found = call.run("permute", keys, {"x": given}, {"y": y}, typical={"shape": _typical(given.shape)})["y"]
     return out if out is not None else found.reshaped(*(x.shape[dim] for dim in dims)).array
 
 
@@ -145,7 +148,8 @@ def contiguous(x: Any, *, stream: object = None) -> Any:
         "shape": given.shape, "perm": tuple(range(given.ndim)), "dtype": given.dtype, "strides": given.strides,
         "align": _align([given]),
     }  # fmt: skip
-    return call.run("permute", keys, {"x": given})["y"].reshaped(*x.shape).array
+    found = call.run("permute", keys, {"x": given}, typical={"shape": _typical(given.shape)})["y"]
+    return found.reshaped(*x.shape).array
 
 
 def reduce(
@@ -173,7 +177,8 @@ def reduce(
         "out": None if dtype is None else dtype_name("dtype", dtype), "align": _align([given]),
     }  # fmt: skip
     shape = tuple(length for dim, length in enumerate(given.shape) if dim not in order)
-    return call.run("reduce", keys, {"x": given})["y"].reshaped(*shape).array
+    found = call.run("reduce", keys, {"x": given}, typical={"shape": _typical(given.shape)})["y"]
+    return found.reshaped(*shape).array
 
 
 @differentiable
@@ -232,6 +237,11 @@ def _align(arrays: Sequence[Given], *dtypes: str) -> int:
     """What divides all addresses but those of arrays that begin within an element of another one, which are copied."""
     largest = max((find_dtype(one).bytes for one in dtypes), default=1)
     return math.gcd(*(one.base for one in arrays if one.base >= largest)) or WIDEST
+
+
+def _typical(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape as it is for a general kernel: how many rows there are changes from call to call."""
+    return (TYPICAL, *shape[1:])
 
 
 def _with_a_dimension(array: Given) -> Given:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from common import Array, as_tensor, exact, normal, on_host
 
 from ckmlir import nn
 from ckmlir.runtime.device import DeviceError
-from test.nn.common import Array, as_tensor, exact, normal, on_host
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: its tensors are not given")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,68 @@ def test_lengths_that_change_use_few_kernels() -> None:
     assert used[False] > 4
     for length, other in found[False].items():
         assert_close(found[True][length], other, factor=8)
+
+
+def encoder(ids: Any, places: Any, w: dict[str, Any]) -> Any:
+    """A layer of MiniLM's sizes from its tokens on: 384 channels, 12 heads."""
+    x = nn.elementwise("a + b", nn.embedding(ids, w["words"]), nn.embedding(places, w["order"]))
+    x = nn.layer_norm(x, w["norm"], w["bias"])
+    q, k, v = (nn.linear(x, w["square"], w["bias"]).reshape(len(ids), 12, 32) for _ in range(3))
+    mixed = nn.attention_varlen(q, k, v, [0, len(ids)]).reshape(len(ids), 384)
+    x = nn.layer_norm(nn.linear(mixed, w["square"], w["bias"]), w["norm"], w["bias"], residual=x)
+    wide = nn.linear(x, w["wide"], w["long"], "gelu")
+    return nn.layer_norm(nn.linear(wide, w["narrow"], w["bias"]), w["norm"], w["bias"], residual=x)
+
+
+def test_a_whole_encoder_takes_few_kernels() -> None:
+    """From the table of words on, with sequences that follow each other: at most twelve kernels for any lengths."""
+    n, m = 384, 1536
+    shapes = {"words": (100, n), "order": (512, n), "norm": (n,), "bias": (n,), "square": (n, n), "wide": (m, n),
+              "long": (m,), "narrow": (n, m)}  # fmt: skip
+    numbers = {name: normal(*shape) / (1 if len(shape) == 1 else 16) for name, shape in shapes.items()}
+    found = dict[bool, dict[int, Any]]()
+    for general, lengths in ((False, (7,)), (True, (1, 2, 7, 33))):
+        with nn.Session("gfx942", "sim", general=general) as session:
+            w = {name: nn.asarray(one.astype(np.float16)) for name, one in numbers.items()}
+            found[general] = {}
+            for length in lengths:
+                places = np.arange(length, dtype=np.int32)
+                found[general][length] = exact(encoder(nn.asarray(places % 99), nn.asarray(places), w))
+            assert len(session.kernels) <= 12 or not general
+    for length, other in found[False].items():
+        assert_close(found[True][length], other, factor=8)
+
+
+CHANGING: dict[str, Callable[[Any], Any]] = {
+    "elementwise": lambda x: nn.elementwise("a * 2 + b", x, x[0]),
+    "of itself": lambda x: nn.elementwise("a * 2", x),
+    "cast": lambda x: nn.cast(x, "f32"),
+    "reduce": nn.reduce,
+    "permute": lambda x: nn.permute(x.reshape(len(x), 4, 16), (1, 0, 2)),
+    "contiguous": lambda x: nn.contiguous(x[:, ::2]),
+    "attention_varlen": lambda x: nn.attention_varlen(*[x.reshape(len(x), 2, 32)] * 3, [0, len(x) // 2, len(x)]),
+}
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_functions_whose_sizes_are_lists_use_few_kernels(name: str) -> None:
+    """One for all numbers of rows, but that one row may be a case of its own; as right as those made for each."""
+    rows = {length: normal(length, 64) for length in (1, 2, 7, 16, 64, 100)}
+    found = dict[bool, dict[int, Any]]()
+    for general, lengths in ((False, (7, 64)), (True, tuple(rows))):
+        with nn.Session("gfx942", "sim", general=general) as session:
+            found[general] = {length: exact(CHANGING[name](nn.asarray(rows[length]))) for length in lengths}
+            assert not general or len(session.kernels) <= 2
+    for length, other in found[False].items():
+        assert_close(found[True][length], other, factor=4)
+
+
+def test_sizes_beside_which_no_typical_one_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a general kernel cannot be chosen the request's own is taken."""
+    monkeypatch.setattr("ckmlir.nn.tensors.TYPICAL", 1 << 40)
+    with nn.Session("gfx942", "sim", general=True):
+        x = normal(5, 64)
+        np.testing.assert_array_equal(exact(nn.elementwise("a + 0", x)), exact(x))
 
 
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx950"])
