@@ -10,7 +10,7 @@ from ckmlir.dialect.dialect import Ck
 from ckmlir.mlir import ir, make_context
 
 OPERATION_MODULES = (
-    "types", "views", "digits", "memory", "compute", "regions", "loop", "control", "promise", "synchronization",
+    "types", "views", "digits", "memory", "compute", "regions", "loop", "control", "promise", "anew", "synchronization",
     "fragment", "fragment_lds", "fragment_compute", "lds_indexed", "packed", "repack", "dequantize", "rescale", "cut",
 )  # fmt: skip
 

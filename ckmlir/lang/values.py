@@ -9,6 +9,8 @@ from typing import Any
 
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect import compute, regions
+from ckmlir.dialect.anew import SCALARS
+from ckmlir.dialect.anew import anew as taken_anew
 from ckmlir.dialect.build import create, string, value
 from ckmlir.dialect.divisors import constant_of
 from ckmlir.dialect.promise import promise
@@ -48,6 +50,20 @@ class Scalar(Traced, Operators):
         if number is not None and number % divisor:
             raise TracingError(f"{number} is not a multiple of {divisor}")
         return self if self.multiple % divisor == 0 else Scalar(promise(self.value, divisor))
+
+    @located
+    def anew(self) -> Scalar:
+        """The same scalar, from which a loop computes again in each iteration what it needs.
+
+        LLVM would compute before a loop what does not change in it, and keep each result in a register of its own. That
+        is quicker, unless there are none left.
+
+        Raises:
+            TracingError: of a condition.
+        """
+        if name_of(self.type) not in SCALARS:
+            raise TracingError(f"anew is for {', '.join(SCALARS)}, not for a condition")
+        return Scalar(taken_anew(self.value))
 
     @property
     def type(self) -> ir.Type:

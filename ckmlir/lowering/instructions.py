@@ -171,3 +171,8 @@ def lower_priority(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         attributes={"priority": ir.IntegerAttr.get(ir.IntegerType.get_signless(16), integer_of(op, "level"))},
     )
     return []
+
+
+def lower_anew(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.anew to empty assembly, which may change it for all LLVM knows."""
+    return [assembly(op.results[0].type, [op.operands[0]], "", "=s,0", effects=True)]

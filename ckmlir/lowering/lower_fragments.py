@@ -64,6 +64,7 @@ LOWERINGS: dict[str, Lower] = {
     "ck.copy_fragment": lds_access.lower_copy,
     "ck.mfma": instructions.lower_mfma,
     "ck.first_lane": cross_lane.lower_first_lane,
+    "ck.anew": instructions.lower_anew,
     "ck.exchange": cross_lane.lower_exchange,
     "ck.half": cross_lane.lower_half,
     "ck.convert": convert.lower_convert,

@@ -6,8 +6,9 @@ splat that a loop uses stays in as many scalar registers as the vector is long. 
 
 from collections.abc import Callable, Sequence
 
-from ckmlir.dialect.build import attributes_of, value
-from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.build import attributes_of, producer, value
+from ckmlir.dialect.scalars import bits, name_of
+from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.conditions import (
     HALF,
     REGISTER_BITS,
@@ -92,12 +93,34 @@ def lower_arithmetic(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         return [value(op.name, result, op.operands, attributes)]
     type_ = vectors.vector_type(PACKED, result.element_type)
     parts = [
-        value(op.name, type_, [_part(operand, start) for operand in op.operands], attributes)
+        value(op.name, type_, [_part(state, operand, start) for operand in op.operands], attributes)
         for start in range(0, vectors.length_of(op.results[0]), PACKED)
     ]
     return [vectors.from_elements([vectors.element(part, place) for part in parts for place in range(PACKED)])]
 
 
-def _part(vector: ir.Value, start: int) -> ir.Value:
+def _part(state: Lowering, vector: ir.Value, start: int) -> ir.Value:
     scalar = scalar_of(vector)
-    return vectors.part(vector, start, PACKED) if scalar is None else vectors.splat(scalar, PACKED)
+    if scalar is None:
+        return vectors.part(vector, start, PACKED)
+    if _loaded_with_others(scalar):
+        given = scalar
+        scalar = state.known_in_block(("own register", given), lambda: assembly(given.type, [given], "", "=s,0"))
+    return vectors.splat(scalar, PACKED)
+
+
+def _loaded_with_others(scalar: ir.Value) -> bool:
+    """Whether a number is one of several that a load brings: an argument of the kernel, or what memory holds.
+
+    LLVM gives every packed instruction that takes a splat a pair of registers of its own, whose upper half is undefined
+    (AMDGPUISelDAGToDAG, SelectVOP3PMods). The pairs of one register become one, but not those of a part of a longer
+    load. So empty assembly gives it a register of its own first, in each block: in front of a loop, pairs would follow
+    it there and be kept through the loop, each by itself.
+    """
+    if name_of(scalar.type) != "f32":
+        return False
+    owner = producer(scalar)
+    if owner is not None:
+        return owner.name == "llvm.load" and "invariant" in owner.attributes
+    block = ir.BlockArgument(scalar).owner
+    return bool(block == block.region.blocks[0])

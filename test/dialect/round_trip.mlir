@@ -276,6 +276,13 @@ func.func @promises(%n: i32, %wide: i64) {
   return
 }
 
+// CHECK-LABEL: func.func @anew
+func.func @anew(%n: i32) {
+  // CHECK: "ck.anew"(%{{.*}}) : (i32) -> i32
+  %0 = "ck.anew"(%n) : (i32) -> i32
+  return
+}
+
 !merged = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?1], strides=[?2, 1]); d2 = merge(d0, d1, lengths=[?0, ?1]); d3 = right_pad(d2, length=(?0 * ?1), multiple=64); view(d3)">
 !digits = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?1], strides=[?2, 1]); d2 = merge(d0, d1, lengths=[?0, ?1]); d3 = right_pad(d2, length=(?0 * ?1), multiple=64); view(d3)", [64]>
 // CHECK-LABEL: func.func @digits

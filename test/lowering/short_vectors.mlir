@@ -1,5 +1,5 @@
 // Where a vector of comparisons decides, elements are compared and chosen one by one, a few at a time, and constants are
-// compared with what is left of a limit; arithmetic with a splat is done in pairs.
+// compared with what is left of a limit; arithmetic with a splat is done in pairs, whose scalar has a register of its own.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 
@@ -150,7 +150,12 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
+  // An argument is one of several numbers that a load brings, and so gets a register of its own, once.
   // CHECK-LABEL: llvm.func @scaled
+  // CHECK-SAME: (%[[VECTOR:.*]]: vector<4xf32>, %[[SCALE:.*]]: f32)
+  // CHECK: %[[OWN:.*]] = llvm.inline_asm "", "=s,0" %[[SCALE]] : (f32) -> f32
+  // CHECK: vector.broadcast %[[OWN]] : f32 to vector<2xf32>
+  // CHECK-NOT: llvm.inline_asm
   // CHECK-COUNT-2: arith.mulf %{{.*}}, %{{.*}} fastmath<contract> : vector<2xf32>
   // CHECK-NOT: arith.mulf
   // CHECK: arith.addf %{{.*}}, %{{.*}} : vector<4xf32>
@@ -159,6 +164,25 @@ module attributes {ck.target = "gfx942"} {
     %scales = vector.broadcast %scale : f32 to vector<4xf32>
     %product = arith.mulf %s, %scales fastmath<contract> : vector<4xf32>
     %sum = arith.addf %product, %s : vector<4xf32>
+    return
+  }
+
+  // So does what memory holds; what is computed has one.
+  // CHECK-LABEL: llvm.func @found
+  // CHECK: %[[LOADED:.*]] = llvm.load
+  // CHECK: %[[OWN:.*]] = llvm.inline_asm "", "=s,0" %[[LOADED]] : (f32) -> f32
+  // CHECK: arith.mulf %{{.*}}, %{{.*}} : vector<2xf32>
+  // CHECK: %[[MADE:.*]] = arith.negf %[[LOADED]] : f32
+  // CHECK-NOT: llvm.inline_asm
+  // CHECK: vector.broadcast %[[MADE]] : f32 to vector<2xf32>
+  // CHECK: llvm.return
+  func.func @found(%s: vector<2xf32>, %p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
+    %loaded = llvm.load %p invariant : !llvm.ptr<1> -> f32
+    %scales = vector.broadcast %loaded : f32 to vector<2xf32>
+    %product = arith.mulf %s, %scales : vector<2xf32>
+    %made = arith.negf %loaded : f32
+    %others = vector.broadcast %made : f32 to vector<2xf32>
+    %sum = arith.addf %product, %others : vector<2xf32>
     return
   }
 }

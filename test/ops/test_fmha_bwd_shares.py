@@ -188,6 +188,17 @@ def test_staying_costs_the_steady_loop_nothing(chip: str) -> None:
         assert not any("lane" in name for name in names)
 
 
+@pytest.mark.parametrize(("chip", "mask"), [
+    ("gfx942", "top_left"), *(pytest.param(*case, marks=FULL) for case in itertools.product(
+        CHIPS[1:], ("none", "top_left", "window:128,0", "window:64,0,4")))
+])  # fmt: skip
+def test_few_channels_keep_all_registers(chip: str, mask: str) -> None:
+    """With 32 channels 14 scalar registers of a mask were in lanes where packed arithmetic took two for each number."""
+    target = get_target(chip)
+    for dtype in ("f16", "bf16"):
+        _kept(chip, FMHA.spec(FMHA.problem(**SHARED | {"d": 32, "dtype": dtype, "mask": mask}), target))
+
+
 @FULL
 @pytest.mark.parametrize("chip", CHIPS)
 def test_listed_kernels_that_stay_keep_all_registers(chip: str) -> None:

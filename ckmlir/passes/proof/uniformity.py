@@ -25,7 +25,7 @@ UNIFORM_SOURCES = frozenset({"ck.workgroup_id", "ck.lds_alloc", "arith.constant"
 KEEPING = frozenset({
     "llvm.getelementptr", "llvm.inttoptr", "llvm.ptrtoint", "ck.convert", "ck.make_view", "ck.make_window",
     "ck.move_window", "ck.with_digits", "ck.repack_fragment", "ck.dequantize_fragment", "ck.unpack_fragment",
-    "ck.pack_fragment", "ck.rescale_vector", "ck.cut_vector",
+    "ck.pack_fragment", "ck.rescale_vector", "ck.cut_vector", "ck.anew",
 })  # fmt: skip
 KEEPING_DIALECTS = ("arith.", "math.", "vector.")
 """What differs only as its operands do."""

@@ -104,8 +104,9 @@ class Draw(Struct, frozen=True):
         return self._spread(self._rounds(lane, high, row >> 5, block + (key >> 5)))
 
     def _rounds(self, *counter: Tile) -> tuple[Tile, ...]:
+        """The words of a draw. The keys of all rounds would take twelve scalar registers throughout the loop."""
         x, y, z, w = counter
-        low, high = self.seed
+        low, high = (half.anew() for half in self.seed)
         for _ in range(ROUNDS):
             upper = multiply_high(x, MULTIPLIERS[0]), multiply_high(z, MULTIPLIERS[1])
             lower = x * MULTIPLIERS[0], z * MULTIPLIERS[1]
