@@ -288,3 +288,18 @@ def test_numbers_that_do_not_fit_saturate() -> None:
     ):
         y = run("cast", "gfx942", {"shape": x.shape, "dtype": "f32", "out": out}, {"x": x})["y"]
         np.testing.assert_array_equal(y.astype(np.float64), [expected])
+
+
+@pytest.mark.parametrize(("name", "keys"), [
+    ("elementwise", {"op": "0.5 - 1e30", "shape": (3, 70)}),
+    ("elementwise", {"op": "300", "dtype": "i8", "shape": (70,)}),
+    ("elementwise", {"op": "inf", "dtype": "fp8", "shape": (70,)}),
+    ("elementwise", {"op": "where(2 > 1, 1e30, a)", "dtype": "bf16", "out": "f16", "shape": (70,)}),
+    ("reduce", {"shape": (3, 40), "dims": (1,), "ops": "max,sum", "before": "3", "after": "1e9"}),
+    ("gemm", {"m": 40, "n": 40, "k": 40, "op": "where(2 > 1, 1e9, acc)"}),
+    ("gemm", {"m": 40, "n": 40, "k": 40, "dtype": "i8", "out": "i8", "op": "where(2 > 1, 1000, acc)"}),
+    ("gemm_multi_abd", {"m": 40, "n": 40, "k": 40, "a_op": "where(2 > 1, 2, a0 + a1)"}),
+])  # fmt: skip
+def test_numbers_round_and_saturate_as_arrays_do(name: str, keys: Keys) -> None:
+    """What no array decides, in types that cannot hold it."""
+    run(name, "gfx942", keys)

@@ -24,7 +24,7 @@ from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, co
 from ckmlir.ops.contraction.rows_kernel import Array, Put
 from ckmlir.ops.contraction.side import SideSpec
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.tensors.expression import Expression, parse
+from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.tiles import evaluate_tiles
 
 STORE_BYTES = 16
@@ -79,14 +79,7 @@ def _expression(spec: ContractionSpec, output: Output, totals: Sequence[Tile], r
     for name in SCALARS:
         if name in used:
             variables[name] = full(values[0].lengths, output.numbers[name], computing, values[0].type.distribution)
-    return _evaluated(expression, variables, values[0], spec.out, computing)
-
-
-def _evaluated(expression: Expression, variables: Mapping[str, Tile], like: Tile, out: str, computing: str) -> Tile:
-    found = evaluate_tiles(expression, variables, computing)
-    if not isinstance(found, Tile):
-        return full(like.lengths, found, out, like.type.distribution)
-    return cast(found, out)
+    return cast(evaluate_tiles(expression, variables, computing, values[0]), spec.out)
 
 
 def _side(

@@ -64,7 +64,8 @@ class Combined(Struct, frozen=True):
             found = self._dequantized(loaded)
         else:
             variables = {one.name: self._stretched(cast(loaded[one.name], self.computing), one) for one in self.sources}
-            found = evaluate_tiles(parse(self.op, tuple(variables)), variables, self.computing)
+            like = next(iter(variables.values()))
+            found = evaluate_tiles(parse(self.op, tuple(variables)), variables, self.computing, like)
         if self.ragged:
             found = where(coordinates(found, 1) < self.size - k, found, 0.0)
         return cast(found, self.dtype)

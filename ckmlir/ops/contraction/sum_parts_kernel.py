@@ -95,7 +95,4 @@ def _value(spec: SumSpec, given: Any, variables: dict[str, Tile]) -> Tile:
     for name in SCALARS:
         if name in expression.variables:
             wide[name] = full(spec.tile, getattr(given, name), computing, first.type.distribution)
-    found = evaluate_tiles(expression, wide, computing)
-    if not isinstance(found, Tile):
-        return full(spec.tile, found, out, first.type.distribution)
-    return cast(found, out)
+    return cast(evaluate_tiles(expression, wide, computing, first), out)

@@ -96,8 +96,7 @@ class _Reduction(Block):
 
     def value(self, text: str, tile: Tile) -> Tile:
         """An expression of `a` on a tile."""
-        found = evaluate_tiles(parse(text, ("a",)), {"a": tile}, self.computing)
-        return found if isinstance(found, Tile) else full(tile.lengths, found, self.computing, tile.type.distribution)
+        return evaluate_tiles(parse(text, ("a",)), {"a": tile}, self.computing, tile)
 
     def finish(self, place: int, result: Tile) -> None:
         """Fold an output's tile and write what is left."""

@@ -14,7 +14,6 @@ from ckmlir.lang import (
     Window,
     cast,
     copy_to_lds,
-    full,
     kernel,
     load,
     pack,
@@ -22,6 +21,7 @@ from ckmlir.lang import (
     store,
     to_lds,
     workgroup_id,
+    zeros,
 )
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.tensors.blocks import Block, Place, kernel_arguments
@@ -109,7 +109,5 @@ def _value(spec: MapSpec, tiles: Mapping[str, Tile], distribution: Distribution)
         return cast(tiles[spec.expression], output)  # a conversion alone is exact, also where f32 is not
     computing = "i32" if spec.integer else "f32"
     wide = {name: cast(tile, computing) for name, tile in tiles.items()}
-    found = evaluate_tiles(parse(spec.expression, spec.arrays[:-1]), wide, computing)
-    if not isinstance(found, Tile):
-        return full(spec.tile, found, output, distribution)
-    return cast(found, output)
+    like = next(iter(wide.values())) if wide else zeros(spec.tile, computing, distribution)
+    return cast(evaluate_tiles(parse(spec.expression, spec.arrays[:-1]), wide, computing, like), output)

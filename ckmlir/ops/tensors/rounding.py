@@ -21,24 +21,35 @@ from ckmlir.ops.tensors.expression import Expression, evaluate_exactly, expanded
 from ckmlir.ops.tensors.functions import FUNCTIONS
 from ckmlir.targets import Target
 
+NEXT_TO_ZERO = 5e-324
+"""An error that leaves no trace but where it says that a zero may have either sign."""
+
 
 class Bounded(NamedTuple):
-    """A value and how far what is computed may be from it: infinitely far where nothing is known of it."""
+    """A value and how far what is computed may be from it: infinitely far where nothing is known of it.
+
+    Attributes:
+        unrounded: of a product, it and its error before it is rounded: an addition behind it may take it so.
+    """
 
     value: Any
     error: Any
+    unrounded: tuple[Any, Any] | None = None
 
 
 def _bounded(precision: Precision, value: Any, error: Any, rounding: float) -> Bounded:
-    """A value with an error before its own rounding; infinities and NaN are exact unless operands are not."""
-    value = precision.within(value)
+    """A value with an error before its own rounding; infinities and NaN are exact unless operands are not, and so is
+    what is too large by more than its error.
+    """
+    before, value = value, precision.within(value)
     finite = np.isfinite(value)
     error = np.where(np.isnan(error), np.where(finite, np.inf, 0.0), error)
     rounding *= precision.unit
     rounded = error + np.where(np.isinf(error), 0.0, rounding * (np.where(finite, np.abs(value), 0.0) + error))
     overflows = finite & (np.abs(value) + rounded >= precision.overflow)
-    saved = ~finite & (error > 0)  # it may be finite after all
-    return Bounded(value, np.where(overflows | saved, np.inf, rounded))
+    surely = np.isfinite(before) & (np.abs(before) * (1 - rounding) - error >= precision.overflow)
+    saved = ~finite & (error > 0) & ~surely  # it may be finite after all
+    return Bounded(value, np.where(overflows | saved, np.inf, np.where(surely, 0.0, rounded)))
 
 
 def _product(factor: Any, error: Any) -> Any:
@@ -61,12 +72,23 @@ class _Bounds:
         return _bounded(self._precision, value, error, rounding)
 
     def binary(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
+        found = self._rounded(symbol, left, right)
+        if symbol not in "+-":
+            return found
+        differs = np.False_
+        for fused in (self._rounded(symbol, *operands) for operands in _fused(left, right)):
+            differs = differs | ~_same(fused.value, found.value) | (fused.error > 0)
+        infinite = _overflowed(left) | _overflowed(right)
+        return Bounded(found.value, np.where(infinite & differs, np.inf, found.error))
+
+    def _rounded(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
         found = self._binary(symbol, left, right)
         sure = _surely_nan(left) | _surely_nan(right) | _stays_infinite(symbol, left, right)
-        return Bounded(found.value, np.where(sure, 0.0, found.error))
+        sure = sure | (np.isnan(found.value) & _exact(left) & _exact(right)) | _of_zeros(symbol, left, right)
+        return found._replace(error=np.where(sure, 0.0, found.error))
 
     def _binary(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
-        (a, ea), (b, eb) = left, right
+        (a, ea, _), (b, eb, _) = left, right
         if symbol == "/":
             value = np.true_divide(a, b)
             room = np.abs(b) - eb
@@ -75,7 +97,8 @@ class _Bounds:
             return self._bounded(value, error + self._tiny, 2)
         if symbol == "*":
             value = np.multiply(a, b)
-            return self._bounded(value, _product(a, eb) + _product(b, ea) + _product(ea, eb) + self._tiny, 1)
+            error = _product(a, eb) + _product(b, ea) + _product(ea, eb) + self._tiny
+            return self._bounded(value, error, 1)._replace(unrounded=(value, error))
         value = np.add(a, b) if symbol == "+" else np.subtract(a, b)
         return self._bounded(value, ea + eb, 1)
 
@@ -87,7 +110,8 @@ class _Bounds:
         return Bounded(expression, (room > 0) & ~known)
 
     def negate(self, value: Bounded) -> Bounded:
-        return Bounded(np.negative(value.value), value.error)
+        unrounded = value.unrounded and (np.negative(value.unrounded[0]), value.unrounded[1])
+        return Bounded(np.negative(value.value), value.error, unrounded)
 
     def call(self, name: str, arguments: Sequence[Bounded]) -> Bounded:
         function = FUNCTIONS[name]
@@ -100,8 +124,10 @@ class _Bounds:
         if function.text is not None:
             found = expanded(name, self, arguments)
             value = function.exact(*(argument.value for argument in arguments))
+            # Where a part of the text overflows, such as an exponential that divides, the function may be a denormal.
+            error = found.error + np.where(_same(found.value, value), 0.0, self._tiny)
             # A NaN of the text's own, where the function has a value, is not a rounding error: the value is promised.
-            error = np.where(_surely_nan(found), 0.0, found.error)
+            error = np.where(_surely_nan(found), 0.0, error)
             return self._bounded(value, error + function.error * 1.01, 0.0)
         exact = function.exact(*(argument.value for argument in arguments))
         value, within = self._precision.within(exact), self._precision.within
@@ -112,6 +138,7 @@ class _Bounds:
         error = np.maximum(*(np.where(_same(end, value), 0.0, np.abs(end - value)) for end in moved))
         if len(arguments) > 1:  # maximum and minimum: no further than the argument that moves more
             error = np.maximum(*(argument.error for argument in arguments))
+            error = np.where(_zeros_of_both_signs(*arguments), np.maximum(error, NEXT_TO_ZERO), error)
         unknown = np.isnan(error)  # a number on one side, none on the other
         for argument in arguments:
             # NaN on both sides, but it may be a number
@@ -122,23 +149,57 @@ class _Bounds:
         return self._bounded(value, error, 2 * function.ulps)
 
 
+def _fused(left: Bounded, right: Bounded) -> list[tuple[Bounded, Bounded]]:
+    """The operands of an addition with one of them, where it is a product, as it is before it is rounded."""
+    found = []
+    if left.unrounded is not None:
+        found.append((Bounded(*left.unrounded), right))
+    if right.unrounded is not None:
+        found.append((left, Bounded(*right.unrounded)))
+    return found
+
+
+def _overflowed(one: Bounded) -> Any:
+    """Where it is a product of numbers, and infinite."""
+    return np.isinf(one.value) & np.isfinite(one.unrounded[0]) if one.unrounded is not None else np.False_
+
+
 def _surely_nan(one: Bounded) -> Any:
     """Where it is NaN whatever rounding does."""
-    return np.isnan(one.value) & (one.error == 0)
+    return np.isnan(one.value) & _exact(one)
 
 
 def _stays_infinite(symbol: str, left: Bounded, right: Bounded) -> Any:
-    """Where an infinite operand makes the result infinite whatever rounding does to the other, which is finite.
-
-    A product of numbers that overflows is not sure: the addition behind it may take it as it is.
-    """
-    infinite = [np.isinf(one.value) & (one.error == 0) for one in (left, right)]
+    """Where an infinite operand makes the result infinite whatever rounding does to the other, which is finite."""
+    infinite = [np.isinf(one.value) & _exact(one) for one in (left, right)]
     known = [np.isfinite(one.value) & np.isfinite(one.error) for one in (left, right)]
     if symbol in "*/":  # by what is not zero
         known = [here & (np.abs(one.value) > one.error) for here, one in zip(known, (left, right), strict=True)]
     if symbol == "*":
         known = [here | one for here, one in zip(known, infinite, strict=True)]
     return (infinite[0] & known[1]) | (infinite[1] & known[0] if symbol != "/" else False)
+
+
+def _exact(one: Bounded) -> Any:
+    return one.error == 0
+
+
+def _of_zeros(symbol: str, left: Bounded, right: Bounded) -> Any:
+    """Where a product or quotient surely is zero, or infinite since a zero divides."""
+    if symbol in "+-":
+        return np.False_
+    finite = [np.isfinite(one.value) & np.isfinite(one.error) for one in (left, right)]
+    zero = [_exact(one) & (one.value == 0) for one in (left, right)]
+    if symbol == "*":
+        return (zero[0] & finite[1]) | (zero[1] & finite[0])
+    not_zero = [np.isfinite(one.error) & (np.abs(one.value) > one.error) for one in (left, right)]
+    by_infinity = finite[0] & _exact(right) & np.isinf(right.value)
+    return (zero[0] & not_zero[1]) | (not_zero[0] & zero[1]) | by_infinity
+
+
+def _zeros_of_both_signs(left: Bounded, right: Bounded) -> Any:
+    """Where it is open which zero is the larger one, so that nothing is known of what it divides."""
+    return (left.value == 0) & (right.value == 0) & (np.signbit(left.value) != np.signbit(right.value))
 
 
 def _same(one: Any, other: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ckmlir.lang import Tile, ceil, exp2, floor, log2, round_even, rsqrt, sqrt, truncate, where
+from ckmlir.lang import Tile, ceil, exp2, floor, log2, round_even, rsqrt, splat_like, sqrt, truncate, where
 from ckmlir.ops.precision import PRECISIONS
 from ckmlir.ops.tensors.expression import Exactly, Expression, expanded
 from ckmlir.ops.tensors.functions import FUNCTIONS
@@ -85,13 +85,16 @@ class _Tiles:
 def _where(element: str, condition: Tile, yes: Any, no: Any) -> Any:
     """A choice of which at least one side is a tile, made of the condition's shape where neither is."""
     if not isinstance(yes, Tile) and not isinstance(no, Tile):
-        from ckmlir.lang import splat_like
-
         yes = splat_like(condition, yes, element)
     return where(condition, yes, no)
 
 
-def evaluate_tiles(expression: Expression, tiles: Mapping[str, Tile], element: str = "f32") -> Any:
-    """The expression on tiles of f32, f64 or i32, as `element` says; a number where it has no variable."""
+def evaluate_tiles(expression: Expression, tiles: Mapping[str, Tile], element: str, like: Tile) -> Tile:
+    """The expression on tiles of f32, f64 or i32, as `element` says.
+
+    A number is a tile of that type that lies like another: what makes the output of it rounds and saturates as it does
+    what comes from arrays.
+    """
     with np.errstate(all="ignore"):
-        return expression.evaluate(_Tiles(element), tiles)
+        found = expression.evaluate(_Tiles(element), tiles)
+    return found if isinstance(found, Tile) else splat_like(like, found, element)
