@@ -65,7 +65,7 @@ def load(place: str, what: str) -> Any:
         raise PlugInError(f"{what} {place}: {why}; looked in {here} and where Python looks (PYTHONPATH)") from None
     except AttributeError as error:
         raise PlugInError(f"{what} {place}: {error}") from error
-    except Exception as error:  # importing a module runs it, which may raise anything
+    except (Exception, SystemExit) as error:  # importing a module runs it, which may raise anything
         raise PlugInError(f"{what} {place}: its module stops with {type(error).__name__}: {error}") from error
     if not isinstance(found, type):
         raise PlugInError(f"{what} {place}: expected a class, it is a {type(found).__name__}")

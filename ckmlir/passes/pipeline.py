@@ -152,11 +152,11 @@ def run_pipeline(
     return run
 
 
-def _attempt(current: Pass, module: ir.Module, verify: bool) -> Exception | None:
+def _attempt(current: Pass, module: ir.Module, verify: bool) -> Exception | SystemExit | None:
     """Apply one pass; the exception that stopped it, or None."""
     try:
         current.apply(module)
-    except Exception as error:  # whatever it is becomes a PipelineFailure that keeps the input
+    except (Exception, SystemExit) as error:  # whatever it is becomes a PipelineFailure that keeps the input
         return error
     if verify:
         try:
@@ -173,7 +173,7 @@ class InvalidAfterPass(Exception):
 def _failure(
     current: Pass,
     diagnostics: list[Diagnostic],
-    cause: Exception | None,
+    cause: Exception | SystemExit | None,
     before: ir.Operation | None,
     verify_each: bool,
     dump: bool | Path,
@@ -207,7 +207,7 @@ def _failure(
 def _reproduce(
     current: Pass,
     reasons: list[Diagnostic],
-    cause: Exception | None,
+    cause: Exception | SystemExit | None,
     before: ir.Operation,
     verify_each: bool,
     directory: Path,

@@ -46,7 +46,7 @@ class PlugIn:
             raise SchedulingError(f"scheduler {self.name}: {error}") from error
         except CkmlirError:
             raise
-        except Exception as error:  # of the plug-in's code, which may raise anything
+        except (Exception, SystemExit) as error:  # of the plug-in's code, which may raise anything
             raise self._defect(f"it stopped with {type(error).__name__}: {error}") from error
 
     def _defect(self, what: str) -> plug_ins.PlugInError:

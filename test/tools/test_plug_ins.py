@@ -91,6 +91,7 @@ thing = 3
     "called, body, message",
     [
         ("mine:Mine", "return problem.nothing", "stopped with AttributeError: "),
+        ("mine:Mine", "raise SystemExit(0)", "it stopped with SystemExit: 0; this is a defect of the plug-in"),
         ("mine:Mine", "return 3", "solve gave int, expected a Solution with a Schedule; this is a defect of the plug"),
         ("mine:Mine", "return Solution(Schedule('x'))", "the schedule that it found is not legal: "),
         ("mine:Mine", "raise SchedulingError('too hard')", "scheduler mine:Mine: too hard"),
@@ -135,6 +136,7 @@ INVALID = "module.body.operations[0].regions[0].blocks[0].operations[0].erase()"
     "called, name, body, message",
     [
         ("mine:Mine", "'mine'", "1 / 0", "stopped with ZeroDivisionError: division by zero; this is a defect of the"),
+        ("mine:Mine", "'mine'", "raise SystemExit(0)", "stopped with SystemExit: 0; this is a defect of the"),
         ("mine:Mine", "'mine'", INVALID, "this is a defect of the plug-in mine:Mine"),
         ("mine:Mine", "'ck-mine'", "pass", "does not begin with ck-"),
         ("mine:Loose", "'mine'", "pass", "expected a frozen dataclass"),
