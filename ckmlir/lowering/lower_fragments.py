@@ -114,6 +114,8 @@ class LowerFragments(Pass):
 def lower_function(function: ir.Operation, named: dict[str, list[ir.Operation]]) -> None:
     """Lower one kernel, with its operations by name, in place and give it the attributes of one."""
     target, waves = target_of(function), waves_of(function)
+    if waves < 1:
+        fail(function, f"ck.waves = {waves}: a workgroup has at least one wave")
     if waves * WAVE_SIZE > target.workgroup_size:
         fail(
             function,
@@ -130,6 +132,8 @@ def lower_function(function: ir.Operation, named: dict[str, list[ir.Operation]])
         lengthen_distances(matrix, target)
     use_dwords(function, [op for name in (SLICE, SHUFFLE) for op in named.get(name, [])])
     lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
+    if not 0 <= lds_bytes <= target.lds_bytes:
+        fail(function, f"reserves {lds_bytes} bytes of LDS ({LDS_BYTES}); {target.name} has {target.lds_bytes}")
     makes_f16 = any(isinstance(op.results[0].type.element_type, ir.F16Type) for op in named.get("ck.convert", []))
     arrive_together(function.regions[0])
     state = Lowering(function, target, waves, makes_f16, _joins_halves(named))

@@ -13,12 +13,14 @@ from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, PassFailure, fail
 from ckmlir.passes.proof.arrivals import Arrivals
+from ckmlir.passes.proof.asked_fences import check_asked_fences
 from ckmlir.passes.proof.budgets import check_budgets
 from ckmlir.passes.proof.dependences import check_dependences
 from ckmlir.passes.proof.fences import check_fences
 from ckmlir.passes.proof.finding import Finding
 from ckmlir.passes.proof.hazards import check_hazards
 from ckmlir.passes.proof.uniformity import check_uniformity
+from ckmlir.passes.proof.workgroup import check_workgroup
 from ckmlir.passes.walk import functions, named_target, operations, waves_of
 
 
@@ -38,8 +40,9 @@ class CheckSchedule(Pass):
     def _reference(self, context: ir.Context) -> ir.Module:
         try:
             return ir.Module.parse(Path(self.reference).read_text("utf-8"), context)
-        except OSError as error:
-            raise PassFailure(f"cannot read the reference {self.reference}: {error.strerror or error}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise PassFailure(f"cannot read the reference {self.reference}: {why}") from None
         except ir.MLIRError as error:
             raise PassFailure(f"the reference {self.reference} is not a module of fragments: {error}") from None
 
@@ -75,6 +78,8 @@ def check_function(function: ir.Operation, reference: ir.Operation | None = None
             fail(op, "is a loop of stages; run ck-pipeline-loops and what follows it before ck-check-schedule")
         if op.name == "ck.lds_alloc" and "offset" not in op.attributes:
             fail(op, "has no offset; run ck-allocate-lds before ck-check-schedule")
+    if found := check_workgroup(function, reference):
+        return found
     waves = waves_of(function)
     target = named_target(function)
     arrivals = Arrivals(function, waves)
@@ -85,5 +90,6 @@ def check_function(function: ir.Operation, reference: ir.Operation | None = None
     if target is not None:
         found += check_budgets(function, target, waves)
     if reference is not None:
+        found += check_asked_fences(function, reference) if not found else []
         found += check_dependences(function, reference)
     return found

@@ -74,6 +74,24 @@ module attributes {ck.target = "gfx942"} {
 // -----
 
 module attributes {ck.target = "gfx942"} {
+  // expected-error@+1 {{ck.waves = 0: a workgroup has at least one wave}}
+  func.func @no_waves() attributes {ck.waves = 0 : i32} {
+    return
+  }
+}
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+  // expected-error@+1 {{reserves 65537 bytes of LDS (ck.lds_bytes); gfx942 has 65536}}
+  func.func @too_much_lds() attributes {ck.waves = 1 : i32, ck.lds_bytes = 65537 : i32} {
+    return
+  }
+}
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
   // expected-error@+1 {{32 waves are 2048 threads; a workgroup of gfx942 has at most 1024}}
   func.func @threads() attributes {ck.waves = 32 : i32} {
     return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -35,12 +36,12 @@ def texts(operator: str, arch: str, applied: str | None = None, **keys: object) 
     kernel = found.build(found.spec(problem, target), target)
     with kernel.module.context:
         run_pipeline(kernel.module, FRAGMENTS, dump_on_failure=False)
-        before = str(kernel.module)
         if applied is not None:
             for function in functions(kernel.module):
                 for op in operations(function):
                     if op.name == "scf.for":
                         op.attributes["ck.schedule"] = string(applied)
+        before = str(kernel.module)
         run_pipeline(kernel.module, SCHEDULING, dump_on_failure=False)
         return before, str(kernel.module)
 
@@ -110,6 +111,59 @@ def test_broken_schedules_are_refused(operator: str, arch: str, keys: dict[str, 
         found = findings(before, after, change)
         assert found, "a broken schedule was accepted"
         assert EXPECTED.get(mutation, set(found)) & set(found)
+
+
+# -- edits of the text, which leave no trace of what was there
+
+
+def without_fences(text: str) -> str:
+    """No fence, and nothing that says where any was asked for."""
+    text = re.sub(r'\n[^\n]*"ck.sched_barrier"\([^\n]*', "", text)
+    return re.sub(r'ck\.(pinned|fences = "[^"]*")(, )?', "", text).replace(", }", "}")
+
+
+ASKING = [
+    ("gemm", "gfx942", {**SMALL, "schedule": "single_buffer"}, "which the schedule pins"),
+    ("gemm", "gfx950", {**SMALL, "schedule": "hot_loop"}, "asks for 1 fence a step; 0 stand in"),
+    ("fmha_bwd", "gfx942", {}, "no fence stands before 'ck.mfma'"),
+    ("fmha_fwd", "gfx950", {"dtype": "fp8", "schedule": "qr_async_pinned"}, "asks for 4 fences a step; 0 stand in"),
+]
+
+
+@pytest.mark.parametrize(("operator", "arch", "keys", "message"), ASKING)
+def test_the_fences_are_those_that_the_unscheduled_loop_asks_for(
+    operator: str, arch: str, keys: dict[str, object], message: str
+) -> None:
+    before, after = texts(operator, arch, **keys)
+    assert not refused(before, after)
+    assert "ck.sched_barrier" in after
+    assert any(message in one for one in refused(before, without_fences(after)))
+
+
+EDITS = [
+    (r"ck\.lds_bytes = \d+", "ck.lds_bytes = 65552", "reserves 65552 bytes of LDS (ck.lds_bytes); gfx942 has 65536"),
+    (r"ck\.lds_bytes = \d+", "ck.lds_bytes = 4096", "reserves 4096 bytes of LDS (ck.lds_bytes); its tensors take"),
+    (r'name = "b", offset = (\d+)', r'name = "b", offset = \g<1>4', "so its offset is a multiple of 16"),
+    (r"ck\.waves = 4", "ck.waves = 0", "ck.waves = 0: a workgroup has 1 to 16 waves"),
+    (r"ck\.waves = 4", "ck.waves = 2", "ck.waves = 2: the unscheduled kernel has 4, and a schedule changes none"),
+    (r"ck\.waves = 4", "ck.waves = 8", "ck.waves = 8: the unscheduled kernel has 4, and a schedule changes none"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "other", "message"), EDITS)
+def test_edits_of_lds_and_waves_are_refused(pattern: str, other: str, message: str) -> None:
+    before, after = texts("gemm", "gfx942", **SMALL, schedule="single_buffer")
+    edited, count = re.subn(pattern, other, after)
+    assert count == 1
+    assert any(message in one for one in refused(before, edited))
+    if "unscheduled" in message:  # without a reference the distributions tell
+        assert any("has a distribution over 4 waves; the workgroup has" in one for one in refused("", edited))
+
+
+def refused(before: str, after: str) -> list[str]:
+    """What the checker says of a text."""
+    with shared_context():
+        return [str(one) for one in check_module(ir.Module.parse(after), ir.Module.parse(before) if before else None)]
 
 
 # -- schedules that the pass refuses, applied nevertheless

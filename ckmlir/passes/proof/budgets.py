@@ -9,7 +9,7 @@ from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.finding import Finding, tensor_name, words_for
-from ckmlir.passes.proof.footprints import bytes_of
+from ckmlir.passes.proof.footprints import WIDEST, bytes_of
 from ckmlir.targets import Target
 
 LDS_BYTES = "ck.lds_bytes"
@@ -28,12 +28,20 @@ def _check_lds(function: ir.Operation, target: Target) -> list[Finding]:
             continue
         start, end = bytes_of(op)
         ends.append(end)
+        if start % WIDEST:
+            found.append(Finding(
+                "lds", op, f"LDS tensor '{tensor_name(op)}' begins at byte {start}; accesses take up to {WIDEST} bytes "
+                f"at a time, so its offset is a multiple of {WIDEST}",
+            ))  # fmt: skip
         if end > target.lds_bytes:
             found.append(Finding(
                 "lds", op, f"LDS tensor '{tensor_name(op)}' takes bytes {start} to {end - 1}; {target.name} has "
                 f"{target.lds_bytes}: use a smaller block or fewer buffers",
             ))  # fmt: skip
     reserved = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else max(ends)
+    if reserved > target.lds_bytes:
+        message = f"reserves {reserved} bytes of LDS ({LDS_BYTES}); {target.name} has {target.lds_bytes}"
+        found.append(Finding("lds", function, message))
     if reserved < max(ends):
         message = f"reserves {reserved} bytes of LDS ({LDS_BYTES}); its tensors take {max(ends)}"
         found.append(Finding("lds", function, message))

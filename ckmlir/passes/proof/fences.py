@@ -24,19 +24,21 @@ def check_fences(function: ir.Operation) -> list[Finding]:
         ops = [view.operation for view in block]
         found += [_lacking(op, asked) for op in ops if (asked := _not_there(ops, op)) is not None]
         if any(PINNED in op.attributes for op in ops):
-            found += _unpinned(ops)
+            found += unpinned(ops, {op for op in ops if PINNED in op.attributes})
     return found
 
 
-def _unpinned(ops: list[ir.Operation]) -> list[Finding]:
+def unpinned(ops: list[ir.Operation], which: set[ir.Operation]) -> list[Finding]:
+    """Findings for those of a block's operations, and for waits and barriers among them, that lack a fence beside
+    them."""
     found = []
-    for place, op in enumerate(ops):
-        pinned = PINNED in op.attributes
+    for place, op in enumerate(ops if which else []):
+        pinned = op in which
         if not pinned and op.name not in SYNCHRONISATION:
             continue
         for side, neighbour in (("before", ops[place - 1] if place else None), ("behind", ops[place + 1])):
             if not (_is_fence(neighbour) or (not pinned and _synchronises(neighbour))):
-                found.append(_missing(op, side, neighbour))
+                found.append(missing_fence(op, side, neighbour))
     return found
 
 
@@ -44,7 +46,7 @@ def _not_there(ops: list[ir.Operation], op: ir.Operation) -> str | None:
     """The first fence that an operation should have before it and has not; None: they are all there."""
     if FENCES not in op.attributes:
         return None
-    there = _marks_before(ops, op)
+    there = marks_before(ops, op)
     for asked in text_of(op, FENCES).split(", "):
         if asked == "barrier":
             there = there[there.index(asked) + 1 :] if asked in there else there
@@ -56,7 +58,7 @@ def _not_there(ops: list[ir.Operation], op: ir.Operation) -> str | None:
     return None
 
 
-def _marks_before(ops: list[ir.Operation], op: ir.Operation) -> list[str]:
+def marks_before(ops: list[ir.Operation], op: ir.Operation) -> list[str]:
     """Fences and barriers between an operation and what the step computes before it; the loop's own arithmetic on
     indices has no place in the step.
     """
@@ -91,7 +93,8 @@ def _synchronises(op: ir.Operation | None) -> bool:
     return op is not None and op.name in SYNCHRONISATION
 
 
-def _missing(op: ir.Operation, side: str, neighbour: ir.Operation | None) -> Finding:
+def missing_fence(op: ir.Operation, side: str, neighbour: ir.Operation | None) -> Finding:
+    """No fence stands on one side of what a schedule pins, but `neighbour`."""
     notes = () if neighbour is None else ((f"{words_for(neighbour)} may change places with it", neighbour),)
     message = f"no fence stands {side} {words_for(op)}, which the schedule pins: put a sched_barrier of mask none there"
     return Finding("fence", op, message, notes)
