@@ -9,7 +9,7 @@ documents, "8-bit floating point"). So their NumPy type depends on the target; t
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from ckmlir.ops.request import RequestError, show
 from ckmlir.targets import Target
 
 
-class Dtype(Struct, frozen=True):
+class Dtype(Struct, frozen=True, dict=True):
     """An element type.
 
     Attributes:
@@ -35,22 +35,22 @@ class Dtype(Struct, frozen=True):
     mantissa: int = 0
     least_exponent: int = 0
 
-    @property
+    @cached_property
     def packing(self) -> Packing | None:
         """How elements share bytes; None where each has its own."""
         return PACKED.get(self.name)
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """Of an element."""
         return 8 * self.bytes if self.packing is None else self.packing.bits
 
-    @property
+    @cached_property
     def step(self) -> int:
         """Bits between elements, for sizes that are powers of two: those of an element, or the power of two above."""
         return 1 << (self.bits - 1).bit_length()
 
-    @property
+    @cached_property
     def widest(self) -> int:
         """The most elements that an access of 16 bytes takes, a power of two."""
         if self.packing is None:

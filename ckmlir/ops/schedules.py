@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ BACKWARD_KEYS: Mapping[str, str] = {
 k_across, ds, and random with dropout."""
 
 
+@lru_cache(maxsize=1024)
 def parse(text: str) -> Schedule:
     """A schedule's text as data; the modules of the dialect that this imports need no MLIR."""
     from ckmlir.dialect.schedule import Schedule

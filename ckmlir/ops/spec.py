@@ -79,10 +79,10 @@ class Spec(abc.ABC):
 
     def with_fields(self: S, fields: Mapping[str, Any]) -> S:
         """The same specification with other values of some fields, as `dataclasses.replace` makes it. That sets all
-        fields one by one, which spaces do not wait for a hundred thousand times.
+        fields one by one, which spaces do not wait for a hundred thousand times; a specification is its fields.
         """
-        own, found = vars(self), object.__new__(type(self))
-        vars(found).update({**{name: own[name] for name in _types(type(self))}, **fields})
+        found = object.__new__(type(self))
+        vars(found).update({**vars(self), **fields})
         return found
 
     def to_dict(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import json
 import sys
@@ -62,6 +63,23 @@ def test_every_field_belongs_to_one_part(name: str) -> None:
         assert {**written["signature"], **written["algorithm"]} == json.loads(kernel.spec.to_json())
         assert len(kernel.spec.signature()) == len(written["signature"])
         hash(kernel.spec.signature())
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_specification_is_its_fields(name: str) -> None:
+    """And nothing beside them, whatever was asked of it, so that a copy with other values has those alone."""
+    for kernel in some_kernels(name)[:3]:
+        spec = kernel.spec
+        assert spec.name and spec.to_dict() and isinstance(spec.signature(), tuple) and isinstance(spec.main_loop, int)
+        kernel.operator.validate(spec, kernel.target)
+        names = [field.name for field in dataclasses.fields(spec)]
+        assert set(vars(spec)) == set(names)
+        for field, value in vars(spec).items():
+            changed = spec.with_fields({field: value})
+            assert changed == dataclasses.replace(spec) and hash(changed) == hash(spec)
+        other = {names[0]: "other"}
+        assert spec.with_fields(other) == dataclasses.replace(spec, **other) != spec
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,7 @@ from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import tile_depth
 from ckmlir.ops.contraction.sources import SourceSpec
 from ckmlir.ops.contraction.sparsity import index_bytes
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.dtypes import Dtype, find_dtype
 from ckmlir.ops.resources import Resources
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.targets import Target
@@ -67,7 +67,9 @@ def block_resources(spec: ContractionSpec) -> Resources:
         own = rows // spec.waves[place] * size / WAVE_SIZE / 4  # registers of a wave's part, one deep along k
         share = int(rows * k * size) // threads  # bytes of a work-item on the way to LDS
         if path != "straight":
-            loop += int(schedule.buffers_of(tensor) * rows * k * size) * _copies(spec, place, rows * k)
+            loop += int(schedule.buffers_of(tensor) * rows * k * size) * (
+                _copies(in_lds[place], threads, rows * k) if spec.layout[place] == "CR"[place] else 1
+            )
             turned = TRANSPOSED * (schedule.groups > 1 and _is_transposed(spec, place))
             operands += own * depth * (1 + schedule.ahead_of("from_lds") + turned)
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
@@ -120,13 +122,11 @@ def block_resources(spec: ContractionSpec) -> Resources:
     return Resources("block", spec.block, threads, max(loop, shuffle), accumulators, registers, pinned)
 
 
-def _copies(spec: ContractionSpec, place: int, elements: int) -> int:
-    """How many times waves hold and write each element of A (0) or B (1). A transposed operand is dealt out in 16 bytes
-    a lane; a factor of 3, 5 or 7 in its number of elements goes to registers, so that lanes are left over for copies.
+def _copies(kind: Dtype, threads: int, elements: int) -> int:
+    """How many times waves hold and write each element of an operand that is transposed. It is dealt out in 16 bytes a
+    lane; a factor of 3, 5 or 7 in its number of elements goes to registers, so that lanes are left over for copies.
     """
-    one = spec.in_lds[place]
-    dealt = spec.wave_count * WAVE_SIZE * max(128 // one.bits, 1)
-    return max(dealt // (elements & -elements), 1) if spec.layout[place] == "CR"[place] else 1
+    return max(threads * max(128 // kind.bits, 1) // (elements & -elements), 1)
 
 
 def _unpacks(loaded: Sequence[tuple[int, int]]) -> bool:
