@@ -283,6 +283,8 @@ NARROW: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"dtype": "f16", "unit": 128, "k": 31, "shuffled": 16}),
     ("gfx942", {"dtype": "i8", "unit": 32, "t": 9, "k": 257, "a_scale": "1x32", "b_scale": "1x64", "out": "f32",
                 "shuffled": 32, **FIRST}),
+    ("gfx950", {"dtype": "fp8", "unit": 64, "t": 20, "n": 257, "k": 64, "out": "f32", "d": "f32,f32,f32",
+                "op": "silu(gate * d0 * d1) * (up * d0 * d2)", "d_kind": "column,row,row"}),
     ("gfx942", {"dtype": "fp8", "unit": 128}),
     ("gfx942", {"dtype": "f16", "unit": 64, "op": "silu(gate) * up"}),
     ("gfx942", {"dtype": "fp8", "unit": 64, "a_scale": "mx", "b_scale": "mx"}),
@@ -325,11 +327,11 @@ def test_scales_leave_registers(chip: str, keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chip", "keys"), [*NARROW[:3], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[3:])]
+    ("chip", "keys"), [*NARROW[:4], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[4:])]
 )
 def test_rows_aligned_to_an_element_have_registers(chip: str, keys: dict[str, Any]) -> None:
     """Loads of one element, of rows that may not exist, each compared with the end of K, and packed elements that are
-    turned: defaults are right, and spill nothing."""
+    turned; numbers of rows that a list tells beside single elements of C: defaults are right, and spill nothing."""
     asked = {"t": 150, "n": 130, "k": 333, **keys}
     metadata = compiled("moe_gemm", tuple(asked.items()), chip).kernel.code_object.kernel().metadata
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)

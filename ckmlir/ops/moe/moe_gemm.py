@@ -65,7 +65,7 @@ from ckmlir.ops.indexed.embedding_bag import OPERATOR as EMBEDDING_BAG
 from ckmlir.ops.indexed.embedding_bag import Problem as Bag
 from ckmlir.ops.list_keys import Words
 from ckmlir.ops.moe import experts_reference
-from ckmlir.ops.moe.experts_plans import plans
+from ckmlir.ops.moe.experts_plans import epilogue_of, plans
 from ckmlir.ops.moe.experts_problem import (
     A_ROWS,
     ACCUMULATORS,
@@ -167,8 +167,9 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
 
     def _planned(self, problem: ExpertsProblem, some: Iterable[Plan], target: Target) -> Iterator[ContractionSpec]:
         own = _made(problem)
+        product = replace(own.product, epilogue=own.product.epilogue or epilogue_of(own))
         for plan in some:
-            found = operator_of(own.product).planned(own.product, plan, _sink(problem), target)
+            found = operator_of(product).planned(product, plan, _sink(problem), target)
             yield dataclasses.replace(found, operator=self.name, walk="experts", rows=own.listed)
 
     def lengths(self, problem: ExpertsProblem) -> Sequence[tuple[int, int, int]]:
