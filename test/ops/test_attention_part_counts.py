@@ -110,12 +110,18 @@ SCALARS: list[tuple[str, str, dict[str, Any]]] = [
                                     "mask": "window:20,16,5"}),
     ("gfx90a", "hstu_attention", {"h": 16, "sq": 1, "d": 144, "dtype": "bf16", "context": 16, "dropout": 0.1,
                                   "randval": 1}),
+    ("gfx942", "fmha_batch_prefill", {"h": 32, "d": 64, "page_size": 16, "alibi": "batch", "dropout": 0.2, "randval": 1,
+                                      "lse": 1}),
+    ("gfx950", "fmha_batch_prefill", {"dtype": "fp8", "mask": "top_left", "sink": 1, "dropout": 0.2, "page_size": 16,
+                                      "kv_layout": "vectorised", "scales": "page", "out": "fp8"}),
+    ("gfx90a", "fmha_fwd", {"h": 8, "hk": 1, "seqlens_q": (63, 100), "seqlens_k": (1, 300), "mask": "window:0,65,17",
+                            "v_layout": "columns", "soft_cap": 30, "dropout": 0.2, "seeds": "memory"}),
 ]
 """What kept up to 66 scalar registers in lanes of vector registers."""
 
 
-AROUND = ("gfx942", "fmha_batch_prefill", {"h": 32, "d": 64, "page_size": 16, "alibi": "batch", "dropout": 0.2,
-                                           "randval": 1, "lse": 1})  # fmt: skip
+AROUND = ("gfx950", "fmha_fwd", {"h": 16, "dtype": "fp4", "d": 64, "dv": 128, "mode": "group", "seqlens_q": (4096, 40),
+                                 "seqlens_k": (4096, 40), "alibi": "head", "dropout": 0.5, "scales": "mx"})  # fmt: skip
 IN_LANES = pytest.mark.xfail(strict=True, reason="scalar registers in lanes around the loop")
 
 

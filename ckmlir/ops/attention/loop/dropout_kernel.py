@@ -29,6 +29,11 @@ from ckmlir.ops.attention.philox import BLOCK, INCREMENTS, MULTIPLIERS, ROUNDS
 
 WORDS = BYTES = 4
 """Words of a draw, and bytes of a word: 16 elements of a lane."""
+WORD = (1 << 32) - 1
+HELD_ROUNDS = 4
+"""Rounds whose keys stay in scalar registers; those of the others are computed in each step. LLVM has words of a lane
+that do not change with the block of keys in front of the loop: with fewer rounds a step takes 2 to 20 vector
+instructions more."""
 
 
 def dropped(word: str, given: Any, work: Work, form: Form, weights: Weights) -> Dropped:
@@ -104,14 +109,15 @@ class Draw(Struct, frozen=True):
         return self._spread(self._rounds(lane, high, row >> 5, block + (key >> 5)))
 
     def _rounds(self, *counter: Tile) -> tuple[Tile, ...]:
-        """The words of a draw. The keys of all rounds would take twelve scalar registers throughout the loop."""
+        """The words of a draw. The keys of all rounds would take fourteen scalar registers throughout the loop."""
         x, y, z, w = counter
-        low, high = (half.anew() for half in self.seed)
-        for _ in range(ROUNDS):
+        anew = [half.anew() for half in self.seed]
+        for number in range(ROUNDS):
+            seed = self.seed if number < HELD_ROUNDS else anew
+            low, high = (half + (more * number & WORD) for half, more in zip(seed, INCREMENTS, strict=True))
             upper = multiply_high(x, MULTIPLIERS[0]), multiply_high(z, MULTIPLIERS[1])
             lower = x * MULTIPLIERS[0], z * MULTIPLIERS[1]
             x, y, z, w = upper[1] ^ y ^ low, lower[1], upper[0] ^ w ^ high, lower[0]
-            low, high = low + INCREMENTS[0], high + INCREMENTS[1]
         return x, y, z, w
 
     def _spread(self, words: Sequence[Tile]) -> Tile:
