@@ -89,6 +89,19 @@ def test_tolerance_admits_f32_sums_and_nothing_coarser(shape: tuple[int, int, in
             assert not compare("c", short, reference["c"], tolerance).ok
 
 
+def test_small_products_are_rounded_one_by_one() -> None:
+    """Each to a multiple of the least denormal, so that a sum of many may be off by many of these."""
+    problem = GEMM.problem(m=1, n=1, k=32, dtype="f32")
+    least = np.finfo(np.float32).smallest_subnormal
+    a, b = np.full((1, 32), 2.0**-74, np.float32), np.full((1, 32), 2.5 * 2.0**-75, np.float32)
+    reference = (a.astype(np.float64) @ b.T.astype(np.float64)).astype(np.float32)
+    kernel = np.full((1, 1), 32 * np.float64(a[0, 0] * b[0, 0]), np.float32)
+    tolerance = GEMM.tolerances(problem, {"a": a, "b": b}, {"c": reference}, GFX942)["c"]
+    assert (reference - kernel) / least == 16
+    assert compare("c", kernel, reference, tolerance).ok
+    assert not compare("c", kernel + 40 * least, reference, tolerance).ok
+
+
 def test_tolerance_is_ck_tiles_rule() -> None:
     problem = GEMM.problem(m=2, n=2, k=8192)
     arrays = {"a": np.ones((2, 8192), np.float16), "b": np.ones((2, 8192), np.float16)}

@@ -5,6 +5,9 @@ CK Tile accepts |c - r| <= atol + rtol * |r| with, for a result of dtype `out` a
     rtol = max(2^-mant(compute), 2^-mant(out), K * 2^-mant(f32)) / 2
     atol = the same with 2^(e - mant) for 2^-mant, e the exponent of the largest |r|
 
+and to atol comes half of the accumulator's least denormal for each product, since small ones are rounded to multiples
+of that before they are added.
+
 Here `compute` is f32 for every float dtype: matrix instructions form the products of f16, bf16 and 8-bit floats
 exactly, so, unlike CK Tile, the mantissa of the inputs does not loosen the bound. Of f64 it is f64, and so are the
 roundings of its sums.
@@ -59,7 +62,7 @@ def gemm_tolerance(
     relative = max(result.unit_roundoff, max(k, 1) * find_dtype(sums).unit_roundoff)
     scale = _exponent_scale(max(_largest(reference), _random_sum(a, b)))
     reason = f"CK Tile's rule: half an ulp of {out}, or {k} {sums} roundings, of the element and of the largest result"
-    absolute: float | Array = max(relative * scale, result.underflow)
+    absolute: float | Array = max(relative * scale, result.underflow) + k * find_dtype(sums).underflow
     if parts > 1 and out != sums:  # additions in the sums' type are among the K roundings
         absolute += 2 * parts * result.unit_roundoff * scale
         reason += f"; {parts} partial sums rounded and added in {out}"
