@@ -97,7 +97,7 @@ class Residues(Struct, frozen=True):
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
         known = known_channels(self.channels)
-        return ResiduesSpec(self.sliding.rank, known, known > 1 and self.sliding.has_few_places).word
+        return ResiduesSpec(self.sliding.rank, known, self.sliding.has_few_places).word
 
     @property
     def dy_image(self) -> int:

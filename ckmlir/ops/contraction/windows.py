@@ -104,7 +104,7 @@ class Windows(Struct, frozen=True):
     def described(self) -> WindowsSpec:
         """What a kernel has to know."""
         known = known_channels(self.channels)
-        few = self.part == "forward" and known > 1 and self.sliding.has_few_places
+        few = self.part == "forward" and self.sliding.has_few_places
         return WindowsSpec(self.part, self.sliding.rank, self.sliding.padded, known, few and self.sliding.padded)
 
     @property

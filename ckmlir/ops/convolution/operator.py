@@ -155,7 +155,8 @@ class ConvolutionOperator(ContractionOperator):
 
     def _pays_tall(self, problem: Problem, target: Target) -> bool:
         """Whether blocks of 256 rows and 64 columns are left open and pay: there are no more columns, and a block for
-        every compute unit. Single elements of a class's patches have too many conditions for them.
+        every compute unit. Single elements of a class's patches have too many conditions for them, unless these are
+        bits (`Embed.few`).
 
         By the model on gfx942, in us, of 64 x 64 and of these: 32 images of 56 x 56, 64 channels to 64 by 3 x 3, 26.2
         and 14.2, gradient of the images 53.4 and 22.4; 224 x 224, 3 to 64 by 7 x 7 with strides, 76.1 and 42.4.
@@ -163,7 +164,7 @@ class ConvolutionOperator(ContractionOperator):
         windows = problem.windows
         if windows is None or windows.image != "a" or problem.n > SMALL:
             return False
-        if isinstance(windows, Residues) and self._singly(problem):
+        if isinstance(windows, Residues) and self._singly(problem) and not windows.sliding.has_few_places:
             return False
         if any((problem.block, problem.waves, problem.schedule, problem.mfma)) or (problem.split_k or 1) > 1:
             return False
