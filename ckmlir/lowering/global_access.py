@@ -29,7 +29,7 @@ from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import before_the_end, existence, paddings
 from ckmlir.lowering.index import Index
-from ckmlir.lowering.merged_loads import in_vectors
+from ckmlir.lowering.merged_accesses import in_vectors
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import OUT_OF_RANGE, Place, differing, divides, inside_of, place_of
 from ckmlir.lowering.predicate import Predicate
@@ -50,6 +50,11 @@ pairs of k kept three scalar registers in lanes on gfx90a.
 """
 MOST_PARTS = 6
 """Run-time lengths and strides of which a view's size is looked at."""
+MOST_STORES, MANY_STORES = 4, 16
+"""Of a tile, so many may have a base each, and more than so many as well: LLVM computes those one by one. Eight behind
+as many loads of a D tensor of gradients of images, both of single elements, kept 44 to 65 scalar registers in lanes;
+32 of a contraction with offsets in vector registers 11 to 16.
+"""
 FLAGS = 0x27000
 """Word 3 of a gfx9 buffer resource: 32-bit data, raw addressing (CDNA3 ISA, table "Buffer resource descriptor")."""
 
@@ -60,21 +65,32 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     quads = state.quads(distribution)
     inside = inside_of(state, op, by_quads=divides(op.operands[0], quads))
     shared = _shared_by_loads(distribution, len(registers_of(op)))
-    if not quads and _loads(distribution, len(registers_of(op))) > MOST_DISTANCES:
-        place = place_of(state, op.operands[0], inside)
-        if (found := in_vectors(place)) is not None:
-            base, lanes, scalar = found
-            resource = _resource(state, place.ground.pointer, base, place.ground.space)
-            return [load_from(op, BufferAddress(resource, lanes, scalar.emit()))]
-    address = buffer_address(state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op))
+    many = not quads and _accesses(distribution, len(registers_of(op))) > MOST_DISTANCES
+    address = _of_many(state, op.operands[0], inside) if many else None
+    if address is None:
+        address = buffer_address(state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op))
     return [load_from(op, address)]
 
 
 def lower_store(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.store_fragment to a buffer store."""
     inside, condition = inside_of(state, op), first_copy(state, op)
-    address = buffer_address(state, op.operands[1], inside, condition=condition, writes=True, apart=differing(op))
+    distribution = Distribution.parse(text_of(op, "distribution"))
+    many = condition is None and MOST_STORES < _accesses(distribution, len(registers_of(op))) <= MANY_STORES
+    address = _of_many(state, op.operands[1], inside) if many else None
+    if address is None:
+        address = buffer_address(state, op.operands[1], inside, condition=condition, writes=True, apart=differing(op))
     return store_to(op, address)
+
+
+def _of_many(state: Lowering, window: ir.Value, inside: list[Index]) -> "BufferAddress | None":
+    """Where one of many accesses to a tile goes, if each has a place of its own that all lanes share."""
+    place = place_of(state, window, inside)
+    found = in_vectors(place)
+    if found is None:
+        return None
+    base, lanes, scalar = found
+    return BufferAddress(_resource(state, place.ground.pointer, base, place.ground.space), lanes, scalar.emit())
 
 
 def lower_inside(state: Lowering, op: ir.Operation) -> list[ir.Value]:
@@ -202,8 +218,8 @@ def _moves_together(place: Place, shared: Collection[int]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _loads(distribution: Distribution, count: int) -> int:
-    """How many loads of so many registers a thread's part of a tile takes."""
+def _accesses(distribution: Distribution, count: int) -> int:
+    """How many accesses of so many registers a thread's part of a tile takes."""
     return -(-int(distribution.coordinates().shape[-1]) // count)
 
 
@@ -223,7 +239,7 @@ def _shared_by_loads(distribution: Distribution, count: int) -> Shared | None:
     """
     begins = distribution.coordinates()[:, 0, 0, ::count]
     axes = tuple(axis for axis, along in enumerate(begins) if (along == along[0]).all())
-    if _loads(distribution, count) <= MOST_DISTANCES:
+    if _accesses(distribution, count) <= MOST_DISTANCES:
         return Shared(axes, None)
     others = [sorted(along.tolist()) for axis, along in enumerate(begins) if axis not in axes]
     if len(others) != 1 or len(others[0]) > MANY_LOADS:

@@ -1,15 +1,20 @@
-"""Kernel arguments that every turn of a loop around steady loops reads again.
+"""Kernel arguments that are read again around steady loops.
 
 LLVM reads all arguments where a kernel begins, and computes there what follows from them alone. What a turn needs where
 it begins or ends so takes scalar registers through its steady loop too. Of many arguments that is more than there are,
 and the rest goes to lanes of vector registers. But memory still has them: so a turn reads what it needs where it
 begins, and again behind its last steady loop, and computes anew what follows.
 
+A steady loop that no other is around is like one in a single turn, which begins behind the last branch before the loop.
+Many numbers are needed before that branch only, and others behind it: gradients of three-dimensional images kept 3 to
+43 scalar registers in lanes, with an odd number of channels.
+
 The arguments' address comes by assembly that does nothing, or LLVM would find that it reads the same each time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -37,7 +42,7 @@ POINTER_BYTES = 8
 
 @dataclass(frozen=True)
 class ReloadArguments(Pass):
-    """Let turns of loops around steady loops read kernel arguments again."""
+    """Let what is around steady loops read kernel arguments again."""
 
     name: ClassVar[str] = "ck-reload-arguments"
 
@@ -54,23 +59,25 @@ def _reload(function: ir.Operation) -> None:
     if arguments.bytes <= MANY:
         return
     flow = Flow(list(function.regions[0]))
-    steady = [one for one in flow.innermost if _multiplies(flow, one)]
-    for turns in flow.outermost:
-        around = [one for one in steady if one.places < turns.places]
-        if around:
-            _begin_anew(flow, turns, around, arguments)
+    for loop in flow.outermost:
+        steady = [one for one in flow.innermost if one.places <= loop.places and _multiplies(flow, one.places)]
+        if loop in steady or (steady and _multiplies(flow, {loop.begin})):  # with a loop of its own between two carries
+            way = flow.way_to(loop)
+            _begin_anew(flow, flow.around(way), [loop], way, arguments)
+        elif steady:
+            _begin_anew(flow, loop, steady, flow.entry(loop), arguments)
 
 
-def _multiplies(flow: Flow, loop: Loop) -> bool:
-    """Whether a loop has matrix instructions, in either form."""
-    ops = [op.operation for place in loop.places for op in flow.blocks[place].operations]
+def _multiplies(flow: Flow, places: Collection[int]) -> bool:
+    """Whether blocks have matrix instructions, in either form."""
+    ops = [op.operation for place in places for op in flow.blocks[place].operations]
     return any("mfma" in (text_of(op, "asm_string") if op.name == "llvm.inline_asm" else op.name) for op in ops)
 
 
-def _begin_anew(flow: Flow, turns: Loop, steady: list[Loop], arguments: _Arguments) -> None:
-    """Let the operations of a turn use what was read last on every way to them."""
+def _begin_anew(flow: Flow, turns: Loop, steady: list[Loop], entry: int, arguments: _Arguments) -> None:
+    """Let the operations of a turn, from the block `entry` on, use what was read last on every way to them."""
     behind = [place for one in steady if (place := flow.behind(one, turns)) is not None]
-    places = {flow.entry(turns), *sorted(behind, key=flow.depth)[-1:]}
+    places = {entry, *sorted(behind, key=flow.depth)[-1:]} - {0}  # where the kernel begins, they are read anyway
     readings = {place: _Reading(flow.blocks[place], arguments) for place in places}
     inside = {flow.blocks[place] for place in turns.places}
     for place in turns.places:

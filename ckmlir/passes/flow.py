@@ -96,6 +96,17 @@ class Flow:
         alone = len(on) == 1 < len(self.following[outer.begin]) and on[0] not in self.inside(outer)
         return on[0] if alone else outer.begin
 
+    def way_to(self, loop: Loop) -> int:
+        """The last block that every way to a loop passes before it."""
+        return max(self.dominators[loop.begin] - loop.places, key=self.depth, default=0)
+
+    def around(self, way: int) -> Loop:
+        """The blocks from the branch on that decides on the `way` to one, as a single turn."""
+        begin = max(self.dominators[way] - {way}, key=self.depth, default=way)
+        places = frozenset(place for place, passed in enumerate(self.dominators) if begin in passed)
+        ends = frozenset(place for place in places if not places.issuperset(self.following[place]))
+        return Loop(begin, ends or frozenset(place for place in places if not self.following[place]), places)
+
     def behind(self, inner: Loop, outer: Loop) -> int | None:
         """The first block behind a loop that every turn of an outer one passes, outside of other loops; None where a
         turn ends with the loop."""

@@ -1,5 +1,5 @@
 // Turns of a loop around a steady loop read kernel arguments again where they begin and behind the steady loop, and
-// compute anew what follows from them alone.
+// compute anew what follows from them alone. So does what is around a steady loop that is in no other one.
 
 // RUN: ckmlir-opt %s --ck-reload-arguments | filecheck %s
 
@@ -50,6 +50,57 @@ module {
     llvm.store %rest, %p : i32, !llvm.ptr<1>
     %following = llvm.add %turn, %one : i32
     llvm.br ^head(%following : i32)
+  ^end:
+    llvm.return
+  }
+
+  // Behind the last branch before the loop, and where all ways behind it meet.
+  // CHECK-LABEL: llvm.func @alone
+  // CHECK: llvm.cond_br
+  // CHECK: llvm.cond_br %{{.*}}, ^[[WAY:.*]], ^[[BEHIND:.*]]{{$}}
+  // CHECK: ^[[WAY]]:{{.*}}
+  // CHECK: llvm.inline_asm has_side_effects "", "=s,0"
+  // CHECK: %[[AGAIN:.*]] = llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<4> -> i32
+  // CHECK: llvm.add %[[AGAIN]]
+  // CHECK: ^{{.*}}(%{{.*}}: vector<4xf32>
+  // CHECK-NOT: inline_asm
+  // CHECK: rocdl.mfma
+  // A steady loop's own loop between two carries is no turn of it.
+  // CHECK-NOT: inline_asm
+  // CHECK: rocdl.mfma
+  // CHECK: ^[[BEHIND]]:{{.*}}
+  // CHECK: llvm.inline_asm has_side_effects "", "=s,0"
+  // CHECK: llvm.load %{{.*}} invariant {alignment = 8 : i64} : !llvm.ptr<4> -> i64
+  llvm.func @alone(%count: i32, %scale: i32, %long: i64, %p: !llvm.ptr<1>,
+      %m0: i64, %m1: i64, %m2: i64, %m3: i64, %m4: i64, %m5: i64, %m6: i64, %m7: i64, %m8: i64, %m9: i64, %m10: i64, %m11: i64, %m12: i64, %m13: i64, %m14: i64,
+      %m15: i64, %m16: i64, %m17: i64, %m18: i64, %m19: i64, %m20: i64, %m21: i64, %m22: i64, %m23: i64, %m24: i64, %m25: i64, %m26: i64, %m27: i64, %m28: i64, %m29: i64) {
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %a = llvm.mlir.constant(dense<1.0> : vector<4xf16>) : vector<4xf16>
+    %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
+    %exists = llvm.icmp "slt" %zero, %count : i32
+    llvm.cond_br %exists, ^work, ^end
+  ^work:
+    %is = llvm.icmp "slt" %scale, %count : i32
+    llvm.cond_br %is, ^way, ^behind
+  ^way:
+    %first = llvm.add %scale, %count : i32
+    llvm.br ^steady(%first, %c : i32, vector<4xf32>)
+  ^steady(%left: i32, %sum: vector<4xf32>):
+    %product = rocdl.mfma.f32.4x4x4f16 %a, %a, %sum, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %next = llvm.sub %left, %scale : i32
+    %carries = llvm.icmp "sgt" %next, %first : i32
+    llvm.cond_br %carries, ^on(%next, %product : i32, vector<4xf32>), ^both(%next, %product : i32, vector<4xf32>)
+  ^on(%left1: i32, %sum1: vector<4xf32>):
+    %product1 = rocdl.mfma.f32.4x4x4f16 %a, %a, %sum1, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %next1 = llvm.sub %left1, %scale : i32
+    %same = llvm.icmp "sgt" %next1, %first : i32
+    llvm.cond_br %same, ^on(%next1, %product1 : i32, vector<4xf32>), ^both(%next1, %product1 : i32, vector<4xf32>)
+  ^both(%left2: i32, %sum2: vector<4xf32>):
+    %go = llvm.icmp "sgt" %left2, %zero : i32
+    llvm.cond_br %go, ^steady(%left2, %sum2 : i32, vector<4xf32>), ^behind
+  ^behind:
+    llvm.store %long, %p : i64, !llvm.ptr<1>
+    llvm.br ^end
   ^end:
     llvm.return
   }

@@ -1,9 +1,9 @@
-"""Loads through a view that divides, of a tile that takes many of them.
+"""Loads and stores through a view that divides, of a tile that takes many of them.
 
-A wave whose lanes lie along one row has another row for each load. If rows are a merged dimension, or columns are, each
-load has a place of its own that is the same for all lanes: a base, and whether it exists, six scalar registers. Many
-loads have an offset in a vector register instead, from the base of the window's origin, with the sign set, which no
-buffer reaches, where the row does not exist.
+A wave whose lanes lie along one row has another row for each access. If rows are a merged dimension, or columns are,
+each access has a place of its own that is the same for all lanes: a base, and whether it exists, six scalar registers.
+Many accesses have an offset in a vector register instead, from the base of the window's origin, with the sign set,
+which no buffer reaches, where the row does not exist.
 """
 
 from __future__ import annotations
