@@ -57,7 +57,8 @@ def attention(
         alibi_slopes: (h,), or (b, h) with slopes of each sequence, f32.
         dropout_p: the probability with which a weight is dropped; the others are multiplied by 1 / (1 - dropout_p).
         seed: of its random numbers, 0 to 2^63 - 1: with the same one the same weights are dropped, in gradients too.
-        deterministic: of the gradients, where PyTorch records the call: the same bits in every run, for more memory.
+        deterministic: of the gradients, where PyTorch records the call: the same bits in every run, for more memory. So
+            they are where PyTorch is told to use_deterministic_algorithms.
         layout: "bshd", or "bhsd" as PyTorch's scaled_dot_product_attention has it, for all arrays.
         return_lse: also return the logarithms of the sums of exponentials, (b, h, sq), f32.
         out: as q with dv channels, to be written.

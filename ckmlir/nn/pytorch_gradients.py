@@ -27,7 +27,8 @@ def _keep_attention(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any
 def _attention_backward(ctx: Any, dout: Any, dlse: Any) -> Any:
     q, k, v, *others = ctx.saved_tensors
     backward = getattr(torch.ops.ckmlir, f"{ctx.name}_backward")
-    gradients = backward(dout.contiguous(), q, k, v, *others, **ctx.options)
+    always = ctx.options["deterministic"] or torch.are_deterministic_algorithms_enabled()
+    gradients = backward(dout.contiguous(), q, k, v, *others, **ctx.options | {"deterministic": always})
     return *gradients, *(None for _ in others[2:])
 
 
@@ -96,8 +97,11 @@ def _scatter_rows_backward(ctx: Any, dout: Any) -> Any:
 
 def without_gradient(name: str) -> tuple[Callable[..., None], Callable[..., Any]]:
     """Of an operator that tensors which require gradients are refused by; without this PyTorch would go on and warn."""
+    what, backward, _ = name.partition("_backward")
 
     def refuse(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
+        if backward:
+            raise NoGradient(f"{what} has no second gradient; expected a first one without create_graph")
         raise NoGradient(f"{name}: tensors require gradients, which it does not have; call it under torch.no_grad()")
 
     return refuse, lambda ctx, *given: None

@@ -10,6 +10,7 @@ import pytest
 from common import kept
 
 from ckmlir import nn
+from ckmlir.nn.calls import Call
 from ckmlir.nn.gradients import NoGradient
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: its operators are not tried")
@@ -313,6 +314,7 @@ IMAGE, TAPS = normal(1, 8, 9, grad=True), normal(4, 8, 3)
         (lambda: nn.linear(X, W, out=torch.empty(5, 24)), "linear: tensors require gradients, which it does not have"),
         (lambda: nn.matmul(X, W.T, dtype="f32"), "matmul: tensors require gradients, which it does not have with"),
         (lambda: nn.attention(Q, Q, Q, alibi_slopes=torch.ones(2, requires_grad=True)), "no gradient for alibi_slopes"),
+        (lambda: torch.autograd.grad(nn.attention(Q, Q, Q).sum(), Q, create_graph=True), "attention has no second"),
         (lambda: nn.conv1d(IMAGE, TAPS, activation="relu"), "which it does not have with activation=relu"),
         (lambda: nn.conv_transpose1d(IMAGE, TAPS, padding="same"), "which it does not have with padding=same"),
         (lambda: nn.softmax(X), "x: a tensor that requires gradients, which this function does not have"),
@@ -362,6 +364,25 @@ def test_gradients_with_channels_last(name: str, how: dict[str, Any]) -> None:
     for own, one in pairs:
         own = own if own.ndim == 1 or own.shape == one.shape else own.movedim(-1, 1)
         assert torch.allclose(own.double(), one, rtol=1e-2, atol=1e-2 * float(one.detach().abs().max()))
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_gradients_are_deterministic_where_pytorch_wants_that(monkeypatch: pytest.MonkeyPatch, asked: bool) -> None:
+    seen = []
+    run = Call.run
+
+    def watched(self: Call, name: str, keys: dict[str, object], *others: Any, **more: Any) -> Any:
+        seen.append((name, keys.get("deterministic")))
+        return run(self, name, keys, *others, **more)
+
+    monkeypatch.setattr(Call, "run", watched)
+    found = nn.attention(Q, Q, Q).sum()
+    torch.use_deterministic_algorithms(asked)
+    try:
+        found.backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert seen[-1] == ("fmha_bwd", asked)
 
 
 def test_without_gradients_functions_take_all_tensors() -> None:
