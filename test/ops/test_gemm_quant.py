@@ -237,6 +237,8 @@ WEIGHTS = {"m": 140, "n": 150, "k": 320, "b_dtype": "i4"}
 TILES = {"m": 140, "n": 150, "k": 320, "b_scale": "1x64", "shuffled": 32}
 CROWDED: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx942", "mx_gemm", {"m": 144, "n": 127, "k": 320}),
+    ("gfx90a", "gemm_quant", {"m": 96, "n": 256, "k": 63, "dtype": "i8", "layout": "RRR", "a_scale": "1x64",
+                              "b_scale": "tensor"}),
     ("gfx942", "gated_gemm_quant", {"m": 150, "n": 130, "k": 333, **SHORT}),
     ("gfx942", "gemm_quant", {"m": 140, "n": 150, "k": 320, **SHORT}),
     ("gfx950", "gemm_quant", {"m": 140, "n": 150, "k": 333, **SHORT, "layout": "CCR"}),
@@ -258,7 +260,7 @@ CROWDED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("chip", "name", "keys"), [*CROWDED[:1], *(pytest.param(*case, marks=pytest.mark.full) for case in CROWDED[1:])]
+    ("chip", "name", "keys"), [*CROWDED[:2], *(pytest.param(*case, marks=pytest.mark.full) for case in CROWDED[2:])]
 )
 def test_what_lies_beside_operands_has_registers(chip: str, name: str, keys: dict[str, Any]) -> None:
     """Scales of several groups of a step, narrow loads beside scales or a second matrix, a transposed A beside B in
