@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("\n".join([trial.command(), f"    {outcome.reason[:600]}", *last]), flush=True)
     kinds = sorted({kind for _, kind in counts})
     for name in names:
-        print(f"{name:24}" + ", ".join(f"{kind} {counts[name, kind]}" for kind in kinds))
+        print(f"{name:24} " + ", ".join(f"{kind} {counts[name, kind]}" for kind in kinds))
     return 1 if failures else 0
 
 

@@ -170,6 +170,41 @@ def test_barriers_in_branches(chip: str) -> None:
         np.testing.assert_array_equal(y, wanted)
 
 
+def same_condition_kernel(chip: str) -> Kernel:
+    """Two branches of a loop on one condition that the loop does not change, and one before it on that too."""
+    arguments = {"x": ptr("f32"), "y": ptr("f32"), "steps": i32, "sign": i32}
+
+    @kernel("same_condition", target=get_target(chip), waves=2, arguments=arguments)
+    def same_condition(given: Any) -> None:
+        first = load(rows(given.x, 4, 0), LIES)
+        with when(given.sign > 0, otherwise=[first]) as before:
+            before.give(first + 1.0)
+        with loop(0, given.steps, 1, carry=before.results) as step:
+            (tile,) = step.carried
+            with when(given.sign > 0, otherwise=[tile]) as one:
+                one.give(tile * 2.0)
+            with when(given.sign > 0, otherwise=[one.results[0]]) as two:
+                two.give(load(rows(given.x, 4, step.index), LIES) - one.results[0])
+            step.carry(two.results[0])
+        store(step.results[0], rows(given.y, 1, 0))
+
+    return same_condition
+
+
+def test_branches_on_one_condition() -> None:
+    """A condition decides of several branches that which has run for the fewest iterations."""
+    compiled = compile_traced(same_condition_kernel("gfx942"))
+    x = np.random.default_rng(3).integers(-9, 9, (4, SIZE)).astype(np.float32)
+    for sign in (1, -1):
+        _, y = compiled.run(x, np.zeros_like(x[:1]), 3, sign, checks="all")
+        wanted = x[0]
+        if sign > 0:
+            wanted = wanted + 1
+            for row in x[:3]:
+                wanted = row - 2 * wanted
+        np.testing.assert_array_equal(y[0], wanted)
+
+
 SCHEDULES = {
     "unpipelined": "schedule unpipelined 1",
     "ahead": "schedule ahead 1; ahead load 2, to_lds 1; buffers 2; step to_lds, load, read, math; fences memory",

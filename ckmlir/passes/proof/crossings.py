@@ -78,6 +78,7 @@ class Crossings:
 
     def _decided(self, state: State, branch: ir.Operation) -> Branch | Loop | None:
         condition = state.values.get(branch.operands[0], Value())
+        found: list[Branch] = []
         for place in range(len(state.stack) + 1):
             region = state.stack[place - 1].region if place else self.program.body
             if any(isinstance(one, Arm) or one.at != 0 for one in state.stack[place:]):
@@ -86,7 +87,9 @@ class Crossings:
                 if isinstance(item, Loop) and not state.done.get(item):
                     break  # what comes behind has not begun
                 if isinstance(item, Branch) and self._decides(state, item, condition):
-                    return item
+                    found.append(item)
+        if found:  # of several on one condition that which has run for the fewest iterations
+            return min(found, key=lambda item: _count(state, item))
         top = state.stack[-1] if state.stack else None
         if isinstance(top, Frame) and top.loop.index is None and top.part == 0:
             loop = top.loop
