@@ -114,9 +114,12 @@ def _decoding(findings: list[Finding]) -> tuple[Finding, ...]:
 
 def _launched(code_object: CodeObject, options: argparse.Namespace) -> KernelReport:
     """What a run under the checkers shows, and the code where the run did not come."""
+    from ckmlir.sim.analysis.missing_barriers import missing_barriers
+
     launch = read_launch(options.launch, code_object, None if options.kernel is None else _name(code_object, options))
     run = run_launch(code_object, launch, options.check)
-    return KernelReport(launch.kernel, _all_checked(options), _decoding(run.findings), run.report)
+    barriers = missing_barriers(code_object, launch.kernel, run.findings)
+    return KernelReport(launch.kernel, _all_checked(options), _decoding(run.findings), run.report, tuple(barriers))
 
 
 def _all_checked(options: argparse.Namespace) -> tuple[str, ...]:

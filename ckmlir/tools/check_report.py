@@ -70,12 +70,14 @@ class RunReport(Struct, frozen=True):
 
 
 class KernelReport(Struct, frozen=True):
-    """A kernel: the checks that were made, what they found, and the run if there was one."""
+    """A kernel: the checks that were made, what they found, the run if there was one, and the barriers that would
+    order the races it showed."""
 
     name: str
     checked: tuple[str, ...]
     findings: tuple[Finding, ...]
     run: RunReport | None = None
+    barriers: tuple[str, ...] = ()
 
 
 class Report(Struct, frozen=True):
@@ -99,6 +101,7 @@ def text_report(report: Report) -> str:
         what = "nothing found" if not faults else counted(len(faults), "finding")
         lines.append(f"{kernel.name}: {what} ({', '.join(kernel.checked)})")
         lines += map(str, faults)
+        lines += [f"a barrier is missing: {one}" for one in kernel.barriers]
         lines += _grouped(one for one in kernel.findings if not one.is_fault)
         if kernel.run is not None:
             lines += run_lines(kernel.run)
@@ -145,6 +148,7 @@ def json_report(report: Report) -> str:
             "name": kernel.name,
             "checked": list(kernel.checked),
             "findings": [one.to_dict() for one in kernel.findings],
+            "missing_barriers": list(kernel.barriers),
             "run": None if kernel.run is None else plain(kernel.run),
         }
         for kernel in report.kernels
