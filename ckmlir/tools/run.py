@@ -11,7 +11,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
@@ -80,7 +83,9 @@ def _run(options: argparse.Namespace, request: Request, taken: Taken) -> int:
     check_writable(list(wanted.values()))
     if options.check and options.device == "hip":
         raise CkmlirError("--check: the checkers are the simulator's; a GPU has none")
+    start = time.perf_counter()
     compiled = own_kernel(request, options)
+    own_seconds = 0.0 if compiled is None else time.perf_counter() - start
     tracer = make_tracer(options)
     if tracer and options.device == "hip":
         raise CkmlirError("--trace: the trace is the simulator's; a GPU has none")
@@ -107,6 +112,7 @@ def _run(options: argparse.Namespace, request: Request, taken: Taken) -> int:
         finally:
             if tracer:
                 report_trace(tracer)
+    result = replace(result, compile_seconds=result.compile_seconds + own_seconds)
     comparisons = None
     if not options.no_check:
         with progress("computing the reference"):

@@ -80,6 +80,12 @@ def test_refusals(capsys: pytest.CaptureFixture[str], schedule: str, message: st
     assert status == 2 and message in err and len(err.splitlines()) <= 3
 
 
+def test_the_time_that_a_schedule_of_its_own_takes_to_compile_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "run", *KEYS, "--schedule", TEXT, "--json", "--no-check")
+    assert status == 0, err
+    assert json.loads(out)["compile_s"] > 0.02
+
+
 def test_an_operator_without_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(capsys, "run", "layernorm2d", "--arch", "gfx942", "--schedule", TEXT)
     assert status == 2 and "has no loop to schedule" in err
