@@ -285,6 +285,8 @@ NARROW: list[tuple[str, dict[str, Any]]] = [
                 "shuffled": 32, **FIRST}),
     ("gfx950", {"dtype": "fp8", "unit": 64, "t": 20, "n": 257, "k": 64, "out": "f32", "d": "f32,f32,f32",
                 "op": "silu(gate * d0 * d1) * (up * d0 * d2)", "d_kind": "column,row,row"}),
+    ("gfx90a", {"dtype": "i8", "unit": 64, "t": 20, "k": 33, "a_scale": "1x128", "b_scale": "1x128", "out": "f16",
+                "shuffled": 16, **FIRST}),
     ("gfx942", {"dtype": "fp8", "unit": 128}),
     ("gfx942", {"dtype": "f16", "unit": 64, "op": "silu(gate) * up"}),
     ("gfx942", {"dtype": "fp8", "unit": 64, "a_scale": "mx", "b_scale": "mx"}),
@@ -327,7 +329,7 @@ def test_scales_leave_registers(chip: str, keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chip", "keys"), [*NARROW[:4], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[4:])]
+    ("chip", "keys"), [*NARROW[:5], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[5:])]
 )
 def test_rows_aligned_to_an_element_have_registers(chip: str, keys: dict[str, Any]) -> None:
     """Loads of one element, of rows that may not exist, each compared with the end of K, and packed elements that are
