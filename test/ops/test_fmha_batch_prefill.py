@@ -159,3 +159,9 @@ def test_v_in_vectors_is_not_copied() -> None:
         reasons = PREFILL.validate(PREFILL.spec(PREFILL.problem(**keys, schedule=schedule), target), target)
         assert "copies V to LDS without registers, and pages are cut into vectors" in str(reasons[0])
         assert "expected qr_async" in str(reasons[0])
+
+
+def test_help_names_no_type_that_is_refused() -> None:
+    for operator, there in ((FMHA, True), (PREFILL, False)):
+        (key,) = (key for key in operator.keys if key.name == "dtype")
+        assert ("fp4" in key.help) == ("fp4" in key.form) == there

@@ -56,7 +56,8 @@ def offered(key: Key, parts: Sequence[type[Part]]) -> Key:
     if isinstance(key, ScalesKey):
         return replace(key, choices=tuple(kind for kind in KINDS if kind in ("tensor", *kinds)))
     if isinstance(key, Choice) and key.name == "dtype" and "mx" not in kinds:
-        return replace(key, choices=tuple(one for one in key.choices if one not in TAKEN))
+        plain = tuple(one for one in key.choices if one not in TAKEN)
+        return replace(key, choices=plain, help=key.help.partition(";")[0])
     return key
 
 
