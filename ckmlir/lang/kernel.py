@@ -125,7 +125,7 @@ def _gpu_module(target: Target) -> ir.Block:
 
 
 def _trace_function(
-    name: str, function: Callable[..., None], waves: int, arguments: Mapping[str, Argument] | None
+    name: str, function: Callable[..., object], waves: int, arguments: Mapping[str, Argument] | None
 ) -> tuple[str, ...]:
     """Append the kernel's function; returns the names of its arguments."""
     annotations: list[tuple[str, Any]] = (
@@ -165,10 +165,11 @@ def _trace_function(
             for value, (key, annotation) in zip(block.arguments, annotations, strict=True)
         }
         with users_body(), current().rest:
-            if taken == ["given"]:
-                function(SimpleNamespace(**traced))
-            else:
-                function(**traced)
+            returned: object = function(SimpleNamespace(**traced)) if taken == ["given"] else function(**traced)
+        if returned is not None:
+            raise TracingError(
+                f"kernel '{name}' returns {described(returned)}; a kernel has no result: store what it computes"
+            )
         create("func.return", [], [])
     return tuple(argument for argument, _ in annotations)
 

@@ -180,7 +180,7 @@ def located(function: Callable[P, R]) -> Callable[P, R]:
             except (TypeError, ValueError, OverflowError) as problem:
                 if _is_users(problem):
                     raise
-                raise TracingError(str(problem)) from problem
+                raise TracingError(str(problem).replace(".__init__()", "()")) from problem
 
     return wrapper
 

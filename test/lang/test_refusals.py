@@ -344,3 +344,17 @@ def test_an_error_of_the_users_own_function_is_left_alone() -> None:
 
 def test_the_names_of_the_language_are_there_to_be_tried() -> None:
     assert set(ckmlir.lang.__all__) <= set(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (lambda x: load(view(x, (64,), (1,)).window((64,), (0,))), "a tile"),
+        (lambda x: (yield x), "a generator"),
+        (lambda x: 0, "0"),
+    ],
+)
+def test_a_kernel_that_returns_something(body: Callable[..., Any], what: str) -> None:
+    """What it computes would be dropped, and a generator would not have run at all."""
+    with pytest.raises(TracingError, match=f"kernel 'k' returns {what}; a kernel has no result: store what it"):
+        kernel("k", target=TARGET, waves=1, arguments={"x": ptr("f32")})(body)
