@@ -79,7 +79,7 @@ def attention(
         keys |= strides_key("o", strides_of(result, layout))
     slopes = slopes_of(call, alibi_slopes, query[0], query[layout.index("h")], keys)
     inputs = {**arrays, "slopes": slopes, **seeds_of(call, dropout_p, seed, arrays["q"], keys)}
-    found = call.run("fmha_fwd", keys, inputs, {"o": result}, varying=VARYING)
+    found = call.run("fmha_fwd", keys, inputs, {"o": result}, VARYING, in_place=("q",))
     o = out if out is not None else found["o"].array
     return (o, found["lse"].array) if return_lse else o
 
@@ -126,7 +126,7 @@ def attention_varlen(
     inputs["slopes"] = slopes_of(call, alibi_slopes, starts["seqstart_q"].shape[0] - 1, heads, keys)
     inputs |= seeds_of(call, dropout_p, seed, arrays["q"], keys)
     typical = {"seqlens_q": (TYPICAL,), "seqlens_k": (TYPICAL,)}
-    found = call.run("fmha_fwd", keys, inputs, {"o": written}, VARYING, typical)
+    found = call.run("fmha_fwd", keys, inputs, {"o": written}, VARYING, typical, ("q",))
     o = out if out is not None else found["o"].reshaped(total, heads, channels).array
     return (o, found["lse"].array) if return_lse else o
 

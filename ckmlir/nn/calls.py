@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,7 @@ class Call:
         outputs: Mapping[str, Given | None] | None = None,
         varying: tuple[str, ...] = (),
         typical: Mapping[str, object] | None = None,
+        in_place: Collection[str] = (),
     ) -> dict[str, Given]:
         """Run an operator; inputs that are None are left out. See `Session.run`."""
         present = {name: one for name, one in inputs.items() if one is not None}
@@ -101,7 +102,8 @@ class Call:
             mixed = ", ".join(f"{one.what} ({type(one.array).__name__})" for one in given)
             raise DeviceError(f"arrays of several libraries: {mixed}; expected those of one")
         return self.session.run(
-            operator, keys, present, outputs or {}, varying=varying, typical=typical, stream=self.stream
+            operator, keys, present, outputs or {}, varying=varying, typical=typical, in_place=in_place,
+            stream=self.stream,
         )
 
 

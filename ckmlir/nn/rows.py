@@ -121,7 +121,7 @@ def softmax(
     y = None if result is None else result.rows()
     keys |= {} if y is None else {"ystride": pitch_of(y)}
     inputs = {"x": rows, "mask": excluded}
-    found = call.run("softmax", keys | _base(inputs, {"y": y}), inputs, {"y": y}, varying=("m",))["y"]
+    found = call.run("softmax", keys | _base(inputs, {"y": y}), inputs, {"y": y}, ("m",), in_place=("x",))["y"]
     return out if out is not None else found.reshaped(*given.shape).array
 
 
@@ -318,7 +318,8 @@ def _normalized(
     y = None if result is None else rows_of(result)
     keys |= {} if y is None else {"ystride": pitch_of(y)}
     inputs = {"x": rows, "residual": added, **channels}
-    found = call.run(operator, keys | _base(inputs, {"y": y}), inputs, {"y": y}, varying=("m",))
+    keys |= _base(inputs, {"y": y})
+    found = call.run(operator, keys, inputs, {"y": y}, ("m",), in_place=("x", "residual"))
     normalized = out if out is not None else found["y"].reshaped(*given.shape).array
     return (normalized, found["sum"].reshaped(*given.shape).array) if return_sum else normalized
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar, Token
 from typing import Any
@@ -27,6 +27,7 @@ from ckmlir.nn.array import asarray as array_of
 from ckmlir.nn.array import empty as empty_on
 from ckmlir.nn.given import Given, Home
 from ckmlir.nn.gradients import refuse_gradients, wants_gradient
+from ckmlir.nn.overlaps import check_apart
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.request import RequestError
@@ -98,6 +99,7 @@ class Session:
         *,
         varying: Sequence[str] = (),
         typical: Mapping[str, object] | None = None,
+        in_place: Collection[str] = (),
         stream: object = None,
     ) -> dict[str, Given]:
         """Run an operator on arrays that are as its keys say, and return its outputs.
@@ -107,6 +109,7 @@ class Session:
             outputs: None where they are to be made, beside the first input.
             varying: keys that change from call to call: sizes, and strides that follow from them.
             typical: those that are lists, as they are for sizes of `TYPICAL`.
+            in_place: inputs whose place an output may take (`check_apart`).
 
         Raises:
             RequestError, DeviceError, NoKernel, KernelFault: as dispatchers and executables.
@@ -114,6 +117,7 @@ class Session:
         """
         if self._is_closed:
             raise DeviceError("this session is closed")
+        check_apart(inputs, outputs, in_place)
         executable = self.executable(operator, keys, varying, typical)
         written = [spec for spec in executable.arrays.values() if spec.role == "out"]
         asked = [one for one in (*inputs.values(), *outputs.values()) if one is not None and wants_gradient(one.array)]
