@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from ckmlir.nn.given import Given
-from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.runtime.device import DeviceError
 
@@ -22,6 +21,8 @@ def check_apart(inputs: Mapping[str, Given], outputs: Mapping[str, Given | None]
         in_place: inputs whose place an output may take exactly: who writes an element, or a row, has read it before. D
             tensors of products are among them anyhow.
     """
+    from ckmlir.ops.contraction.side import NAMES  # nothing of operators is imported before one is called
+
     for out in outputs.values():
         if out is None or not out.address:  # what lies on the host is copied
             continue
