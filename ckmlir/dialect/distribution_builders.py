@@ -96,7 +96,9 @@ def in_groups(
         raise ValueError(f"groups of {group} do not divide dimension {along} of a tile {list(lengths)}")
     block = 1
     if across is not None:
-        block = min(max(prod(groups) // (waves * LANES * DWORD), turned), MOST_TURNED, lengths[across])
+        block, enough = turned, min(prod(groups) // (waves * LANES * DWORD), MOST_TURNED)
+        while 2 * block <= enough and lengths[across] % (2 * block) == 0:
+            block *= 2
     found = coalesced(groups, waves, along, DWORD, transposed_block=block)
     return found.expand(along + 1, group).join(along)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.distribution_builders import coalesced, in_quads, row_tile_length, rows, rows_at_once
+from ckmlir.dialect.distribution_builders import coalesced, in_groups, in_quads, row_tile_length, rows, rows_at_once
 
 powers = st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128])
 
@@ -128,3 +128,17 @@ def test_rows(length, vector, waves):
     holders = len({(wave, int(r)) for wave in range(count) for r in np.unique(row[wave])}) / (2 * step)
     assert holders == per_row
     assert padded - length < max(length, 64 * per_row * vector)  # at most doubled, or one step of the waves
+
+
+@pytest.mark.parametrize(("lengths", "waves", "group", "turned"), [
+    ((56, 64), 4, 1, 2), ((84, 64), 4, 3, 4), ((40, 96), 2, 1, 2), ((64, 128), 4, 1, 2), ((48, 48), 1, 3, 4),
+])  # fmt: skip
+def test_groups_across_that_are_no_power_of_two(
+    lengths: tuple[int, int], waves: int, group: int, turned: int
+) -> None:
+    """A lane has as many neighbours along the other dimension as are turned together, or a power of two times as many.
+    """
+    found = in_groups(lengths, waves, 0, group, turned, across=1)
+    assert found.lengths == lengths
+    own = prod(factor.length for factor in found.dims[1] if factor.owner == "register")
+    assert own % turned == 0

@@ -274,3 +274,18 @@ def test_what_is_refused() -> None:
         MX.problem(dtype="i8")
     reasons = MX.validate(MX.spec(MX.problem(), get_target("gfx90a")), get_target("gfx90a"))
     assert "gfx90a has no fp8 MFMA" in str(reasons[0])
+
+
+def test_blocks_of_other_lengths_have_turned_elements() -> None:
+    """B of 112 columns in fp4, across K: what lanes turn together divides the step, and copies of it are counted."""
+    operator, target = find_operator("mx_gemm"), get_target("gfx942")
+    keys = {"m": 70, "n": 132, "k": 128, "layout": "RRR", "block": "64x112x64"}
+    operator.build(operator.spec(operator.problem(**keys, b_dtype="fp4"), target), target)
+    spec = operator.spec(operator.problem(**keys, b_dtype="bf6", wave="4x1"), target)
+    assert [reason.field for reason in operator.validate(spec, target)] == ["block"]
+
+
+@pytest.mark.full
+def test_products_of_turned_elements_in_blocks_of_other_lengths() -> None:
+    """See above."""
+    agree("mx_gemm", "gfx942", m=70, n=130, k=128, b_dtype="fp4", layout="RRR", block="64x112x64")

@@ -33,6 +33,8 @@ TRANSPOSED = 2
 """How often an operand of bytes that are transposed is in registers beside itself, as it was read and on its way, where
 waves take turns and read all of a phase in theirs: with 256 x 256 x 128 by eight waves on gfx950 `ping_pong_async`
 takes 70 more registers with such a B of fp8, two times 32."""
+TURNED_ELEMENTS = 16
+"""Of packed elements that share bytes across K a lane has at least so many, which are turned together."""
 MOST_RESIDENT = 2
 """Workgroups of a compute unit that a persistent kernel counts on: more do not hide more, and each has a last turn."""
 
@@ -67,9 +69,9 @@ def block_resources(spec: ContractionSpec) -> Resources:
         own = rows // spec.waves[place] * size / WAVE_SIZE / 4  # registers of a wave's part, one deep along k
         share = int(rows * k * size) // threads  # bytes of a work-item on the way to LDS
         if path != "straight":
-            loop += int(schedule.buffers_of(tensor) * rows * k * size) * (
-                _copies(in_lds[place], threads, rows * k) if spec.layout[place] == "CR"[place] else 1
-            )
+            transposed, is_packed = spec.layout[place] == "CR"[place], spec.packed_across(place)
+            copies = _copies(in_lds[place], threads, rows * k, turned=is_packed) if transposed else 1
+            loop += int(schedule.buffers_of(tensor) * rows * k * size) * copies
             turned = TRANSPOSED * (schedule.groups > 1 and _is_transposed(spec, place))
             operands += own * depth * (1 + schedule.ahead_of("from_lds") + turned)
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
@@ -122,11 +124,13 @@ def block_resources(spec: ContractionSpec) -> Resources:
     return Resources("block", spec.block, threads, max(loop, shuffle), accumulators, registers, pinned)
 
 
-def _copies(kind: Dtype, threads: int, elements: int) -> int:
+def _copies(kind: Dtype, threads: int, elements: int, *, turned: bool) -> int:
     """How many times waves hold and write each element of an operand that is transposed. It is dealt out in 16 bytes a
-    lane; a factor of 3, 5 or 7 in its number of elements goes to registers, so that lanes are left over for copies.
+    lane, or in packed elements that are turned; a factor of 3, 5 or 7 in its number of elements goes to registers, so
+    that lanes are left over for copies.
     """
-    return max(threads * max(128 // kind.bits, 1) // (elements & -elements), 1)
+    own = TURNED_ELEMENTS if turned else max(128 // kind.bits, 1)
+    return max(threads * own // (elements & -elements), 1)
 
 
 def _unpacks(loaded: Sequence[tuple[int, int]]) -> bool:
