@@ -74,6 +74,14 @@ def is_stream(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
+def is_standard_output(path: Path) -> bool:
+    """Whether a path leads to where this process prints: what is written there is not to be mixed with words."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(1))
+    except OSError:
+        return False
+
+
 def _descriptor(path: Path) -> Path | None:
     """The entry of /proc/…/fd that a path is, or is a link to: /dev/stdout, /dev/fd/63."""
     for _ in range(40):  # as many links as the kernel follows

@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Collection
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ckmlir.compiler import IR_STAGES, CompiledKernel, compile_kernel
 from ckmlir.errors import CkmlirError, suggest
-from ckmlir.files import check_writable, is_stream, write_file
+from ckmlir.files import check_writable, is_standard_output, is_stream, write_file
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.ops.plan import KernelStep, make_plan
 from ckmlir.ops.spec import Spec
@@ -67,8 +68,12 @@ def add_arguments(parser: Parser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    if Path(options.operator).suffix == MODULE:
-        return _compile_module(options)
+    with redirect_stdout(sys.stderr) if is_standard_output(options.output) else nullcontext():
+        return _compile_module(options) if Path(options.operator).suffix == MODULE else _compile_operator(options)
+
+
+def _compile_operator(options: argparse.Namespace) -> int:
+    """What a request queues, or one step of it."""
     if options.begin:
         raise CkmlirError(f"--from {options.begin}: passes can be left out of a module, not of {options.operator}")
     request = at_step(read_request(options), options.step)

@@ -199,6 +199,16 @@ def test_compile_writes_the_code_object_and_what_is_kept(
     assert "250.00 ms  llvm" in err
 
 
+@pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1"])
+def test_a_code_object_on_standard_output_is_not_mixed_with_words(name: str, tmp_path: Path) -> None:
+    words = ["compile", "copy", "--arch", "gfx942", "--report", "accesses", "-o"]
+    done = subprocess.run([sys.executable, "-m", "ckmlir", *words, name], capture_output=True, timeout=120)
+    (tmp_path / "copy.hsaco").write_bytes(done.stdout)
+    subprocess.run([sys.executable, "-m", "ckmlir", *words, tmp_path / "beside.hsaco"], check=True, timeout=120)
+    assert done.stdout == (tmp_path / "beside.hsaco").read_bytes()
+    assert b"scalar registers" in done.stderr and b"no access is narrower" in done.stderr
+
+
 def test_a_failed_compilation_leaves_an_old_file_alone(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
