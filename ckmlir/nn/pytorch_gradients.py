@@ -81,7 +81,17 @@ def _keep_places(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _embedding_backward(ctx: Any, dout: Any) -> Any:
-    return None, torch.ops.ckmlir.scatter_rows(dout.contiguous(), *ctx.saved_tensors, ctx.rows)
+    (ids,) = ctx.saved_tensors
+    if torch.are_deterministic_algorithms_enabled():
+        return None, _added_in_order(dout.reshape(-1, dout.shape[-1]), ids.reshape(-1), ctx.rows)
+    return None, torch.ops.ckmlir.scatter_rows(dout.contiguous(), ids, ctx.rows)
+
+
+def _added_in_order(x: Any, ids: Any, rows: int) -> Any:
+    """What `scatter_rows` adds up by atomics, in an order that depends on the numbers of rows alone."""
+    order = torch.argsort(ids, stable=True)
+    starts = torch.searchsorted(ids[order], torch.arange(rows + 1, dtype=ids.dtype, device=ids.device))
+    return torch.ops.ckmlir.segment_sum(x[order], starts.to(torch.int32))
 
 
 def _keep_added(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:

@@ -112,6 +112,10 @@ SCHEMAS: dict[str, tuple[str, Callable[..., Any]]] = {
         '(Tensor x, Tensor ids, SymInt rows, *, str op="add") -> Tensor',
         lambda x, ids, rows, **options: _like(x, rows, x.shape[-1]),
     ),
+    "segment_sum": (
+        "(Tensor x, Tensor offsets) -> Tensor",
+        lambda x, offsets: _like(x, offsets.shape[0] - 1, *x.shape[1:]),
+    ),
     "einsum": ("(str equation, Tensor a, Tensor b) -> Tensor", _summed),
     "moe": (
         "(Tensor x, Tensor gate, Tensor? up, Tensor down, Tensor router_logits, int topk, Tensor? expert_mask=None, *, "

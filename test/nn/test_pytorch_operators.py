@@ -75,6 +75,7 @@ def calls() -> dict[str, tuple[Any, ...]]:
         "topk_softmax": (normal(5, 8), 2),
         "embedding": (torch.randint(0, 9, (2, 5), dtype=torch.int32), normal(9, 16, grad=True)),
         "scatter_rows": (normal(2, 5, 16, grad=True), torch.randint(0, 9, (2, 5), dtype=torch.int32), 9),
+        "segment_sum": (normal(10, 16), starts(0, 7, 7, 10)),
         "einsum": ("bik,bkj->jbi", normal(2, 5, 16, grad=True), normal(2, 16, 3, grad=True)),
         "add_rms_norm_quantize": (normal(2, 5, 16), normal(2, 5, 16), normal(16)),
         **convolutions(),
@@ -383,6 +384,28 @@ def test_gradients_are_deterministic_where_pytorch_wants_that(monkeypatch: pytes
     finally:
         torch.use_deterministic_algorithms(False)
     assert seen[-1] == ("fmha_bwd", asked)
+
+
+def test_an_embedding_s_gradient_is_added_in_order_where_pytorch_wants_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = torch.randint(0, 9, (3, 40), dtype=torch.int32)
+    weight, dy = normal(9, 16, grad=True), normal(3, 40, 16)
+    seen = []
+    run = Call.run
+
+    def watched(self: Call, name: str, *others: Any, **more: Any) -> Any:
+        seen.append(name)
+        return run(self, name, *others, **more)
+
+    monkeypatch.setattr(Call, "run", watched)
+    found = nn.embedding(ids, weight)
+    torch.use_deterministic_algorithms(True)
+    try:
+        found.backward(dy)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert seen == ["gather_rows", "segment_sum"]  # no atomics, as scatter_rows has
+    wanted = torch.zeros(9, 16, dtype=torch.float64).index_add_(0, ids.flatten().long(), dy.double().reshape(-1, 16))
+    assert torch.allclose(weight.grad.double(), wanted, rtol=1e-2, atol=1e-3)
 
 
 def test_without_gradients_functions_take_all_tensors() -> None:
