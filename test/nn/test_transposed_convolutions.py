@@ -45,7 +45,7 @@ def spread(
         products = np.einsum("ngc...,gck->ngk...", values, taps[(slice(None),) * 3 + place])
         y[(slice(None),) * 3 + met] += products
     kept = tuple(slice(pad, length - pad) for pad, length in zip(pads, whole, strict=True))
-    found: Array = y.reshape(x.shape[0], -1, *whole)[(slice(None),) * 2 + kept]
+    found: Array = y.reshape(x.shape[0], groups * weight.shape[1], *whole)[(slice(None),) * 2 + kept]
     return found
 
 
