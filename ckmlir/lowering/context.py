@@ -13,6 +13,7 @@ from ckmlir.dialect.divisors import Divisors, constant_of
 from ckmlir.dialect.loop import ADVANCES
 from ckmlir.lowering.dpp import QUAD
 from ckmlir.lowering.index import Emitter, Index
+from ckmlir.lowering.kernel_arguments import KernelArguments
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.quads import mark_same_in_quad, split_at_quads
 from ckmlir.mlir import ir
@@ -44,12 +45,15 @@ class Lowering(Struct):
     """The blocks that are steps of innermost loops."""
     in_pieces: bool = False
     """Whether a loop's schedule takes arithmetic to pieces: what it holds takes most registers."""
+    has_many_arguments: bool = False
+    """Whether scalar registers are short, since arguments fill most of them."""
 
     def __post_init__(self) -> None:
         self.emit.divisor_of = Divisors().of
         self.emit.quad_lane = self.quad_lane
         self.steps = _steps(self.function)
         self.in_pieces = IN_PIECES in self.function.attributes
+        self.has_many_arguments = KernelArguments(self.function.regions[0].blocks[0]).are_many
 
     def begin(self, uses_lds: bool) -> None:
         """Create the thread's own indices at the start of the kernel, where they dominate everything."""

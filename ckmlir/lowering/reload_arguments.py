@@ -20,15 +20,12 @@ from functools import cached_property
 from typing import ClassVar
 
 from ckmlir.dialect.build import producer, text_of, value
-from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.accumulator_form import assembly
+from ckmlir.lowering.kernel_arguments import KernelArguments, size_of
 from ckmlir.mlir import ir
 from ckmlir.passes.flow import Flow, Loop
 from ckmlir.passes.framework import Pass
 
-MANY = 256
-"""Bytes of arguments beyond which a turn reads them again: they fill 64 of some 100 scalar registers. With fewer, it
-would wait for memory for nothing."""
 REPEATED = frozenset(
     f"llvm.{name}" for name in (
         "add", "sub", "mul", "sdiv", "udiv", "sext", "zext", "trunc", "shl", "ashr", "lshr", "and", "or", "icmp",
@@ -37,7 +34,6 @@ REPEATED = frozenset(
 )  # fmt: skip
 """Operations that a turn does again, for an instruction or a few; divisions by constants only."""
 DIVISIONS = ("llvm.sdiv", "llvm.udiv")
-POINTER_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -55,8 +51,8 @@ class ReloadArguments(Pass):
 
 
 def _reload(function: ir.Operation) -> None:
-    arguments = _Arguments(function.regions[0].blocks[0])
-    if arguments.bytes <= MANY:
+    arguments = KernelArguments(function.regions[0].blocks[0])
+    if not arguments.are_many:
         return
     flow = Flow(list(function.regions[0]))
     for loop in flow.outermost:
@@ -74,7 +70,7 @@ def _multiplies(flow: Flow, places: Collection[int]) -> bool:
     return any("mfma" in (text_of(op, "asm_string") if op.name == "llvm.inline_asm" else op.name) for op in ops)
 
 
-def _begin_anew(flow: Flow, turns: Loop, steady: list[Loop], entry: int, arguments: _Arguments) -> None:
+def _begin_anew(flow: Flow, turns: Loop, steady: list[Loop], entry: int, arguments: KernelArguments) -> None:
     """Let the operations of a turn, from the block `entry` on, use what was read last on every way to them."""
     behind = [place for one in steady if (place := flow.behind(one, turns)) is not None]
     places = {entry, *sorted(behind, key=flow.depth)[-1:]} - {0}  # where the kernel begins, they are read anyway
@@ -96,28 +92,10 @@ def _block(operand: ir.Value) -> ir.Block:
     return ir.BlockArgument(operand).owner if op is None else op.block
 
 
-class _Arguments:
-    """A kernel's arguments in memory, each at a multiple of its size (AMDGPU user guide, "Kernel Argument Segment")."""
-
-    def __init__(self, entry: ir.Block) -> None:
-        self.entry = entry
-        self.offsets: list[int] = []
-        self.bytes = 0
-        for argument in entry.arguments:
-            size = _size(argument.type)
-            self.offsets.append(-(-self.bytes // size) * size)
-            self.bytes = self.offsets[-1] + size
-
-
-def _size(type_: ir.Type) -> int:
-    """Bytes of an argument."""
-    return POINTER_BYTES if str(type_).startswith("!llvm.ptr") else bits(type_) // 8
-
-
 class _Reading:
     """What is read, and computed anew, where a block begins."""
 
-    def __init__(self, block: ir.Block, arguments: _Arguments) -> None:
+    def __init__(self, block: ir.Block, arguments: KernelArguments) -> None:
         self._first, self._arguments = block.operations[0].operation, arguments
         self._again: dict[ir.Value, ir.Value | None] = {}
 
@@ -149,7 +127,7 @@ class _Reading:
     def _load(self, type_: ir.Type, offset: int) -> ir.Value:
         place = {"rawConstantIndices": ir.DenseI32ArrayAttr.get([offset]), "elem_type": ir.TypeAttr.get(_integer(8))}
         address = value("llvm.getelementptr", self._segment.type, [self._segment], place)
-        alignment = ir.IntegerAttr.get(_integer(64), _size(type_))
+        alignment = ir.IntegerAttr.get(_integer(64), size_of(type_))
         return value("llvm.load", type_, [address], {"alignment": alignment, "invariant": ir.UnitAttr.get()})
 
     @cached_property

@@ -103,7 +103,7 @@ def _part(state: Lowering, vector: ir.Value, start: int) -> ir.Value:
     scalar = scalar_of(vector)
     if scalar is None:
         return vectors.part(vector, start, PACKED)
-    if _loaded_with_others(scalar):
+    if state.has_many_arguments and _loaded_with_others(scalar):
         given = scalar
         scalar = state.known_in_block(("own register", given), lambda: assembly(given.type, [given], "", "=s,0"))
     return vectors.splat(scalar, PACKED)
@@ -114,8 +114,8 @@ def _loaded_with_others(scalar: ir.Value) -> bool:
 
     LLVM gives every packed instruction that takes a splat a pair of registers of its own, whose upper half is undefined
     (AMDGPUISelDAGToDAG, SelectVOP3PMods). The pairs of one register become one, but not those of a part of a longer
-    load. So empty assembly gives it a register of its own first, in each block: in front of a loop, pairs would follow
-    it there and be kept through the loop, each by itself.
+    load. So where scalar registers are short empty assembly gives it a register of its own first, in each block, for a
+    move: in front of a loop, pairs would follow it there and be kept through the loop, each by itself.
     """
     if name_of(scalar.type) != "f32":
         return False

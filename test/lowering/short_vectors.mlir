@@ -150,9 +150,10 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
-  // An argument is one of several numbers that a load brings, and so gets a register of its own, once.
+  // An argument is one of several numbers that a load brings, and so gets a register of its own, once, where arguments
+  // fill most scalar registers.
   // CHECK-LABEL: llvm.func @scaled
-  // CHECK-SAME: (%[[VECTOR:.*]]: vector<4xf32>, %[[SCALE:.*]]: f32)
+  // CHECK-SAME: (%[[VECTOR:.*]]: vector<4xf32>, %[[SCALE:.*]]: f32, %{{.*}}: vector<64xf32>)
   // CHECK: %[[OWN:.*]] = llvm.inline_asm "", "=s,0" %[[SCALE]] : (f32) -> f32
   // CHECK: vector.broadcast %[[OWN]] : f32 to vector<2xf32>
   // CHECK-NOT: llvm.inline_asm
@@ -160,14 +161,24 @@ module attributes {ck.target = "gfx942"} {
   // CHECK-NOT: arith.mulf
   // CHECK: arith.addf %{{.*}}, %{{.*}} : vector<4xf32>
   // CHECK: llvm.return
-  func.func @scaled(%s: vector<4xf32>, %scale: f32) attributes {ck.waves = 1 : i32} {
+  func.func @scaled(%s: vector<4xf32>, %scale: f32, %others: vector<64xf32>) attributes {ck.waves = 1 : i32} {
     %scales = vector.broadcast %scale : f32 to vector<4xf32>
     %product = arith.mulf %s, %scales fastmath<contract> : vector<4xf32>
     %sum = arith.addf %product, %s : vector<4xf32>
     return
   }
 
-  // So does what memory holds; what is computed has one.
+  // With few arguments no step takes a move for it.
+  // CHECK-LABEL: llvm.func @scaled_beside_few
+  // CHECK-NOT: llvm.inline_asm
+  // CHECK: llvm.return
+  func.func @scaled_beside_few(%s: vector<4xf32>, %scale: f32) attributes {ck.waves = 1 : i32} {
+    %scales = vector.broadcast %scale : f32 to vector<4xf32>
+    %product = arith.mulf %s, %scales fastmath<contract> : vector<4xf32>
+    return
+  }
+
+  // What memory holds gets one too; what is computed has one anyway.
   // CHECK-LABEL: llvm.func @found
   // CHECK: %[[LOADED:.*]] = llvm.load
   // CHECK: %[[OWN:.*]] = llvm.inline_asm "", "=s,0" %[[LOADED]] : (f32) -> f32
@@ -176,7 +187,7 @@ module attributes {ck.target = "gfx942"} {
   // CHECK-NOT: llvm.inline_asm
   // CHECK: vector.broadcast %[[MADE]] : f32 to vector<2xf32>
   // CHECK: llvm.return
-  func.func @found(%s: vector<2xf32>, %p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
+  func.func @found(%s: vector<2xf32>, %p: !llvm.ptr<1>, %all: vector<64xf32>) attributes {ck.waves = 1 : i32} {
     %loaded = llvm.load %p invariant : !llvm.ptr<1> -> f32
     %scales = vector.broadcast %loaded : f32 to vector<2xf32>
     %product = arith.mulf %s, %scales : vector<2xf32>

@@ -1,0 +1,44 @@
+"""Where a kernel's arguments lie in memory, and whether they fill too many scalar registers."""
+
+from __future__ import annotations
+
+import math
+
+from ckmlir.dialect.scalars import bits
+from ckmlir.mlir import ir
+
+MANY = 256
+"""Bytes beyond which arguments crowd out other numbers: they fill 64 of some 100 scalar registers. With fewer, reading
+them again would wait for memory for nothing."""
+POINTER_BYTES = 8
+
+
+class KernelArguments:
+    """A kernel's arguments in memory, each at a multiple of its size (AMDGPU user guide, "Kernel Argument Segment").
+
+    Attributes:
+        entry: the block that has them.
+        offsets: of each, in bytes.
+        bytes: of all.
+    """
+
+    def __init__(self, entry: ir.Block) -> None:
+        self.entry = entry
+        self.offsets: list[int] = []
+        self.bytes = 0
+        for argument in entry.arguments:
+            size = size_of(argument.type)
+            self.offsets.append(-(-self.bytes // size) * size)
+            self.bytes = self.offsets[-1] + size
+
+    @property
+    def are_many(self) -> bool:
+        """Whether there are more than scalar registers hold beside what else a kernel computes."""
+        return self.bytes > MANY
+
+
+def size_of(type_: ir.Type) -> int:
+    """Bytes of an argument."""
+    if isinstance(type_, ir.VectorType):
+        return size_of(type_.element_type) * math.prod(map(int, type_.shape))
+    return POINTER_BYTES if str(type_).startswith("!llvm.ptr") else -(-bits(type_) // 8)
