@@ -69,7 +69,7 @@ class Kernel(Struct, frozen=True):
 
     @property
     def given_arguments(self) -> tuple[Argument, ...]:
-        """The arguments that a caller passes. The only pointer to dynamic LDS is not one of them, since it can be but
+        """The arguments that a caller passes. The only pointer to dynamic LDS is not one of them, since it can only be
         the address behind the kernel's own LDS; of several the caller says which is where."""
         own = [one for one in self.arguments if not one.is_hidden]
         one_pointer = sum(one.is_lds for one in own) == 1

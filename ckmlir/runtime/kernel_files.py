@@ -4,7 +4,7 @@ A file is named by two digests of everything that its code depends on: the opera
 included), the chip, and the sources of this package; and behind a dash the versions of Python's MLIR bindings and of
 the linker. It holds a line of JSON and the code object, with a digest of both: a damaged file counts as none.
 
-Where there are no bindings nothing can be compiled, and a kernel that any of them made is right.
+Without bindings nothing can be compiled, and a kernel that any version of them made is right.
 
 Files are written whole or not at all, under a name of their own first, so that processes may share the directory and
 die at any moment. What was not used for longest goes first when the files exceed the limit.
@@ -106,7 +106,7 @@ def directory() -> Path:
 
 def key_of(operator: Operator[Any, Any], spec: Any, target: Target) -> str:
     """The name of a specification's file: digests of what the code depends on, and of the tools that make it. Raises
-    ImportError where there are no bindings."""
+    ImportError without bindings."""
     from ckmlir.compiler import toolchain
 
     return f"{_key_without_tools(operator, spec, target)}-{_digest(toolchain())[:16]}"

@@ -313,7 +313,7 @@ def _array(value: dict[str, Any], what: str, folder: Path) -> ArrayArgument:
 def _check_fits(argument: Argument, described: Described, what: str) -> None:
     """Arrays need an argument of 8 bytes, structures have the argument's size, pointers to LDS are told how much."""
     if argument.is_lds != isinstance(described, LdsArgument):
-        expected = 'a pointer to LDS; expected {"lds": bytes}' if argument.is_lds else "no pointer to LDS"
+        expected = 'a pointer to LDS; expected {"lds": bytes}' if argument.is_lds else "not a pointer to LDS"
         raise CkmlirError(f"{what}: this argument is {expected}")
     if isinstance(described, (ArrayArgument, SameArgument)) and argument.size != 8:
         raise CkmlirError(f"{what}: an array's address takes 8 bytes; this argument has {argument.size}")

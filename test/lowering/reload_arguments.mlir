@@ -65,7 +65,7 @@ module {
   // CHECK: ^{{.*}}(%{{.*}}: vector<4xf32>
   // CHECK-NOT: inline_asm
   // CHECK: rocdl.mfma
-  // A steady loop's own loop between two carries is no turn of it.
+  // The loop between two carries inside a steady loop does not count as a turn: nothing is read in it.
   // CHECK-NOT: inline_asm
   // CHECK: rocdl.mfma
   // CHECK: ^[[BEHIND]]:{{.*}}

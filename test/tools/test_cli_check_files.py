@@ -133,6 +133,6 @@ def test_several_pointers_to_lds(printed: Printed) -> None:
     status, report = printed(data, launch={"arguments": {"x": x, "s": 0, "t": {"lds": 4}}})
     assert status == 2 and 'arguments.s: this argument is a pointer to LDS; expected {"lds": bytes}' in report
     status, report = printed(data, launch={"arguments": [{"lds": 4}] * 3})
-    assert status == 2 and "arguments[0]: this argument is no pointer to LDS" in report
+    assert status == 2 and "arguments[0]: this argument is not a pointer to LDS" in report
     status, report = printed(data, launch={"arguments": [x, {"lds": 1 << 17}, {"lds": -1}]})
     assert status == 2 and "arguments[2].lds=-1: expected 0 to" in report

@@ -76,7 +76,7 @@ def read_stride(values: Mapping[str, Any], name: str) -> int:
 
 
 def rows_by_number(table: Array, ids: Array) -> Array:
-    """What numbers (…) name of the rows of a table (rows, n), in NumPy: (…, n), zeros where there is no such row."""
+    """What numbers (…) name of the rows of a table (rows, n), in NumPy: (…, n), zeros for numbers outside of it."""
     exists = (ids >= 0) & (ids < len(table))
     with_zeros = np.concatenate([table, np.zeros((1, table.shape[1]), table.dtype)])
     found: Array = with_zeros[np.where(exists, ids, len(table))]

@@ -49,7 +49,7 @@ def missing_barriers(code_object: CodeObject, kernel: str, findings: Iterable[Fi
 
 
 def _place(pairs: set[Pair], reached: Reached) -> Pair | None:
-    """Between which two instructions one barrier orders all pairs; None where there is no such place."""
+    """Between which two instructions one barrier orders all pairs; None if no single barrier does."""
     front, behind = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
     ways = [(reached[one][other], one, other) for one in front for other in behind if other in reached[one]]
     if not ways or front & behind:
