@@ -72,7 +72,6 @@ class Operator(ABC, Generic[P, S]):
     """An operator; each has one instance, found by name in `ckmlir.ops`."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]
     renamed: ClassVar[Mapping[str, str]] = {}
     """Fields of the specification -> the keys that say them, where keys have other names."""
     plan_fields: ClassVar[Mapping[str, str]] = {}

@@ -21,7 +21,7 @@ from ckmlir.tools.progress import begin_silence
 DISAGREES = 1
 
 COMMANDS = {
-    "list": "operators and their kernels, without compiling anything",
+    "list": "operators, and their kernels, without compiling anything",
     "compile": "one kernel to a code object",
     "run": "compile a kernel, run it and compare the result with NumPy",
     "inspect": "what is in a code object",

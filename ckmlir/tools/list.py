@@ -1,6 +1,7 @@
-"""`ckmlir list`: the operators and the kernels that they have by default on each chip; of a request its steps.
+"""`ckmlir list`: the operators; of one, or on one chip, the kernels that they have by default; of a request its steps.
 
-Nothing is compiled.
+Nothing is compiled. The operators are in the registry; which kernels they have takes their modules, and a choice for
+each of their default problems, so that it is said where it is asked for.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("operator", nargs="?", metavar="OP", help="only this operator")
+    add("operator", nargs="?", metavar="OP", help="this operator, with its kernels")
     add("keys", nargs="*", metavar="key=value", help="what is queued for this request, step by step")
-    add("--arch", metavar="A", help=f"only this chip: {', '.join(TARGETS)}")
-    add("--json", action="store_true", help="one JSON object")
+    add("--arch", metavar="A", help=f"this chip, with the kernels of all operators: {', '.join(TARGETS)}")
+    add("--json", action="store_true", help="one JSON object, with keys and kernels of all operators")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -39,9 +40,20 @@ def execute(options: argparse.Namespace) -> int:
         find_target(options.arch)  # says which there are
     if options.operator is not None and options.operator not in OPERATORS:
         find_operator(options.operator)  # likewise
+    if options.operator is None and options.arch is None and not options.json:
+        print(_operators())
+        return 0
     words = ("list", options.operator or "", options.arch or "", str(options.json))
     print(kept_text(words, lambda: _listed(options.operator, options.arch, as_json=options.json)))
     return 0
+
+
+def _operators() -> str:
+    """What there is, by the registry."""
+    width = max(map(len, OPERATORS)) + 2
+    lines = [f"{name:<{width}}{entry.summary}" for name, entry in OPERATORS.items()]
+    more = "ckmlir list OP names an operator's kernels, ckmlir list --arch A those of all on a chip."
+    return "\n".join([*lines, "", more])
 
 
 def _listed(name: str | None, arch: str | None, *, as_json: bool) -> str:
@@ -58,7 +70,7 @@ def _listed(name: str | None, arch: str | None, *, as_json: bool) -> str:
         about = [
             {
                 "name": operator.name,
-                "summary": operator.summary,
+                "summary": OPERATORS[operator.name].summary,
                 "keys": [{"name": key.name, "form": key.form, "help": key.help} for key in operator.keys],
             }
             for operator in operators
@@ -66,7 +78,7 @@ def _listed(name: str | None, arch: str | None, *, as_json: bool) -> str:
         return json.dumps({"operators": about, "kernels": kernels})
     lines = []
     for operator in operators:
-        lines.append(f"{operator.name}: {operator.summary}")
+        lines.append(f"{operator.name}: {OPERATORS[operator.name].summary}")
         lines += [f"  {one['arch']}  {one['name']}" for one in kernels if one["op"] == operator.name]
     return "\n".join(lines)
 

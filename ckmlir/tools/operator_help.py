@@ -24,13 +24,13 @@ def operator_help(command: str, words: Sequence[str]) -> str:
     named = next((word for word in words if word in OPERATORS), None)
     if named is None:
         width = max(map(len, OPERATORS)) + 1
-        lines = [f"  {name:<{width}}{find_operator(name).summary}" for name in OPERATORS]
+        lines = [f"  {name:<{width}}{entry.summary}" for name, entry in OPERATORS.items()]
         return "\n".join(["operators:", *lines, "", f"{command} OP --help lists an operator's keys and arrays."])
     return "\n".join(_described(command, find_operator(named), words))
 
 
 def _described(command: str, operator: Operator[Any, Any], words: Sequence[str]) -> Iterator[str]:
-    yield f"{operator.name}: {operator.summary}"
+    yield f"{operator.name}: {OPERATORS[operator.name].summary}"
     yield from ("", "keys [default]; values:")
     wide = max(WIDTH, *(len(key.name) + 1 for key in operator.keys))
     for key in operator.keys:

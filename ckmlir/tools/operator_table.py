@@ -13,9 +13,8 @@ from ckmlir.tools.made_text import MadeText
 def operator_table() -> str:
     """The table in Markdown: a row for every operator in the registry's order."""
     rows = ["| operator | what it computes | element types |", "|---|---|---|"]
-    for name in OPERATORS:
-        operator = find_operator(name)
-        rows.append(f"| `{name}` | {operator.summary} | {', '.join(_types(operator))} |")
+    for name, entry in OPERATORS.items():
+        rows.append(f"| `{name}` | {entry.summary} | {', '.join(_types(find_operator(name)))} |")
     return "\n".join(rows)
 
 

@@ -38,7 +38,6 @@ class FmhaBatchPrefill(FmhaFwd):
     """The operator `fmha_batch_prefill`, which the module's docstring describes."""
 
     name = "fmha_batch_prefill"
-    summary = "attention over packed queries with K and V in pages, by vLLM's or SGLang's tables"
     own_keys: ClassVar[tuple[Key, ...]] = (
         *(key for key in FmhaFwd.own_keys if key.name not in LEFT_OUT),
         Choice("kv_layout", "linear", "of a page: rows, or vectors of 16 bytes", ("linear", "vectorised")),

@@ -92,7 +92,6 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
     """
 
     name = "fmha_fwd"
-    summary = "attention forward, O = softmax(scale · Q·Kᵀ)·V, with masks, grouped heads, group mode, dropout and LSE"
     spec_type = FmhaFwdSpec
     problem_type: ClassVar[type[Problem]] = Problem
     own_keys: ClassVar[tuple[Key, ...]] = (

@@ -149,7 +149,6 @@ class AppendKV(Operator[AppendProblem, AppendSpec]):
     """The operator `fmha_fwd_appendkv`, which the module's docstring describes."""
 
     name = "fmha_fwd_appendkv"
-    summary = "new keys and values written behind those of a cache, dense or in pages, keys and queries rotated (RoPE)"
     spec_type = AppendSpec
     keys: tuple[Key, ...] = (
         Integer("b", 1, "sequences", maximum=MOST_FURTHER),

@@ -32,7 +32,6 @@ class FmhaFwdPagedkv(FmhaFwd):
     """The operator `fmha_fwd_pagedkv`, which the module's docstring describes."""
 
     name = "fmha_fwd_pagedkv"
-    summary = "attention forward with K and V in the pages of a pool, of any power of two keys"
 
     def __init__(self) -> None:
         super().__init__(PAGED_PARTS, (Dense, Pages))

@@ -116,7 +116,6 @@ class ForwardSharesOperator(Operator[ForwardShares, ForwardSharesSpec]):
     """The operator `fmha_fwd_shares`, which the module's docstring describes."""
 
     name = "fmha_fwd_shares"
-    summary = "how many workgroups share the keys of each sequence, the first step of unified_attention balanced=1"
     spec_type = ForwardSharesSpec
     keys = (
         Integer("b", None, "sequences; by default 1, or as many as there are lengths"),

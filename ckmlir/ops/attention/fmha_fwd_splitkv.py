@@ -62,7 +62,6 @@ class FmhaFwdSplitkv(FmhaFwd):
     """The operator `fmha_fwd_splitkv`, which the module's docstring describes."""
 
     name = "fmha_fwd_splitkv"
-    summary = "attention forward with the keys of a block shared by workgroups: for few queries and many keys"
     problem_type = SplitProblem
     own_keys: ClassVar[tuple[Key, ...]] = (
         Integer("splits", 0, "workgroups that share the keys; 0: as many as fill the device", maximum=MOST_SPLITS),

@@ -124,7 +124,6 @@ class Combine(Operator[CombineProblem, CombineSpec]):
     """The operator `fmha_fwd_splitkv_combine`, which the module's docstring describes."""
 
     name = "fmha_fwd_splitkv_combine"
-    summary = "attention over all keys from those over parts of them, the second step of fmha_fwd_splitkv"
     spec_type = CombineSpec
     keys = (
         Integer("splits", 4, "parts", minimum=1, maximum=MOST_SPLITS),

@@ -40,7 +40,6 @@ class HstuAttention(FmhaFwd):
     """The operator `hstu_attention`, which the module's docstring describes."""
 
     name = "hstu_attention"
-    summary = "attention with SiLU weights over jagged sequences, with windows, contexts and candidates (HSTU)"
     own_keys: ClassVar[tuple[Key, ...]] = tuple(
         Choice("dtype", "f16", "of Q, K, V and O", DTYPES) if key.name == "dtype" else key
         for key in FmhaFwd.own_keys

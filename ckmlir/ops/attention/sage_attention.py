@@ -39,7 +39,6 @@ class SageAttention(FmhaFwd):
     """The operator `sage_attention`, which the module's docstring describes."""
 
     name = "sage_attention"
-    summary = "attention forward with Q and K in i8 or fp8 by blocks with scales, V in fp8, f16 or bf16"
     own_keys: ClassVar[tuple[Key, ...]] = (
         *(key for key in FmhaFwd.own_keys if key.name not in ("dtype", "out")),
         Choice("dtype", "i8", "of Q and K", ("i8", "fp8")),

@@ -40,7 +40,6 @@ class SparseAttention(FmhaFwd):
     """The operator `sparse_attention`, which the module's docstring describes."""
 
     name = "sparse_attention"
-    summary = "attention forward over listed or mapped blocks of keys for each block of queries"
 
     def __init__(self) -> None:
         super().__init__((BlockLists, Bias, Alibi, SoftCap, Sink, OutputScale, Skip))

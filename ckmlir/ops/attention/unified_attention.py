@@ -88,7 +88,6 @@ class UnifiedAttention(FmhaFwdSplitkv):
     """The operator `unified_attention`, which the module's docstring describes."""
 
     name = "unified_attention"
-    summary = "attention of sequences that are prefilled and that decode in one launch, with K and V in pages"
     own_keys: ClassVar[tuple[Key, ...]] = (
         *(key for key in FmhaFwdSplitkv.own_keys if key.name not in LEFT_OUT),
         EndingMask("mask", Mask.parse("bottom_right"), "which keys a query attends to: all up to its own, or a window"),

@@ -148,7 +148,6 @@ class SumParts(Operator[SumProblem, SumSpec]):
     """The operator `sum_parts`, which the module's docstring describes."""
 
     name = "sum_parts"
-    summary = "an expression of sums of parts and D tensors, in a fixed order; the second step of split-K"
     spec_type = SumSpec
     keys = (
         Integer("parts", 4, "that are added", minimum=1),

@@ -57,7 +57,6 @@ class ConvBwdData(ConvolutionOperator):
     """The gradient of the images, class by class of places with the same remainders by the strides."""
 
     name = "conv_bwd_data"
-    summary = "gradient of the images of a convolution, all classes of places in one launch"
     names = {"a": "dy", "b": "w", "c": "dx"}
     keys = (
         *KEYS,

@@ -44,7 +44,6 @@ class ConvBwdWeight(ConvolutionOperator):
     """The operator `conv_bwd_weight`, which the module's docstring describes."""
 
     name = "conv_bwd_weight"
-    summary = "gradient of the weights of a convolution, sums in parts, in a fixed order or by atomics"
     names = {"a": "dy", "b": "x", "c": "dw"}
     keys = (*KEYS, *(key for key in expression_keys(None) if key.name not in ("d_kind", "ldd")))
 

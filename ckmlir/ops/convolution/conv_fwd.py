@@ -57,7 +57,6 @@ class ConvFwd(ConvolutionOperator):
     """Forward convolution as an implicit product of matrices."""
 
     name = "conv_fwd"
-    summary = "convolution of 1-D to 3-D images in groups, with an expression of the sums and D tensors"
     names = {"a": "x", "b": "w", "c": "y"}
     keys = (*KEYS, *(key for key in expression_keys(None) if key.name != "ldd"))
 

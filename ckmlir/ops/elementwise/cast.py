@@ -33,7 +33,6 @@ class Cast(MapOperator):
     """The operator `cast`, which the module's docstring describes."""
 
     name = "cast"
-    summary = "a tensor in another element type, saturating where that is narrow"
     keys = (
         Numbers("shape", (1024, 1024), "of x and y, in elements", most=5),
         Choice("dtype", "f32", "of x", TYPES),

@@ -38,7 +38,6 @@ class Elementwise(MapOperator):
     """The operator `elementwise`, which the module's docstring describes."""
 
     name = "elementwise"
-    summary = "an expression of up to four tensors, element by element, with broadcasting"
     keys = (
         ExpressionKey("op", "a + b", "what is computed"),
         Numbers("shape", (1024, 1024), "of y", most=MOST_DIMENSIONS),

@@ -68,7 +68,6 @@ class UnpackInt4(Operator[Problem, UnpackSpec]):
     """The operator `unpack_int4`, which the module's docstring describes."""
 
     name = "unpack_int4"
-    summary = "4-bit integers, two a byte, as floating-point numbers"
     spec_type = UnpackSpec
     keys = (
         Numbers("shape", (1024, 1024), "of y", most=5),

@@ -46,7 +46,6 @@ class BatchedContraction(ContractionOperator):
     """The operator `batched_contraction`, which the module's docstring describes."""
 
     name = "batched_contraction"
-    summary = "E[G.., M.., N..] = A[G.., M.., K..]·B[G.., N.., K..] of tensors at any strides"
     keys = (
         *(Numbers(name, DEFAULTS[name], f"dimensions {what}", MOST_DIMENSIONS) for name, what in GROUPS.items()),
         *(key for key in PAIR_KEYS if key.name != "layout"),

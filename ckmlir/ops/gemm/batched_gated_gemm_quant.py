@@ -21,7 +21,6 @@ class BatchedGatedGemmQuant(BatchedGemmQuant, GatedGemmQuant):
     """The operator `batched_gated_gemm_quant`, which the module's docstring describes."""
 
     name = "batched_gated_gemm_quant"
-    summary = "C[i] = act(A[i]·G[i]) * (A[i]·U[i]) of fp8, bf8 or i8 with scales, over a batch"
     in_batch = ARRAYS
     keys = (BATCH, *GATED.keys, *batch_keys(ARRAYS))
 

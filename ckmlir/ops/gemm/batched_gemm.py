@@ -39,7 +39,6 @@ class BatchedGemm(ContractionOperator):
     """The operator `batched_gemm`, which the module's docstring describes."""
 
     name = "batched_gemm"
-    summary = "C[i] = A[i]·B[i] over a batch of up to three dimensions, with strides and broadcasting"
     keys = (
         BATCH,
         *SIZES,

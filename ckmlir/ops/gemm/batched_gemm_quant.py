@@ -34,7 +34,6 @@ class BatchedGemmQuant(GemmQuant):
     """
 
     name = "batched_gemm_quant"
-    summary = "C[i] = op(A[i]·B[i]) of fp8, bf8 or i8 with scales, over a batch with strides and broadcasting"
     in_batch: ClassVar[tuple[str, ...]] = ARRAYS
     keys = (BATCH, *GEMM_QUANT.keys, *batch_keys(ARRAYS))
 

@@ -94,7 +94,6 @@ class CompressSparse(Operator[Problem, CompressSpec]):
     """The operator `compress_sparse`, which the module's docstring describes."""
 
     name = "compress_sparse"
-    summary = "two of every four elements along rows, and their index, as gemm_sparse takes them"
     spec_type = CompressSpec
     keys = (
         Integer("m", 512, "rows"),

@@ -36,7 +36,6 @@ class Flatmm(ContractionOperator):
     """The operator `flatmm`, which the module's docstring describes."""
 
     name = "flatmm"
-    summary = "C = A·B with B in fragment order straight to registers, and an expression of the sums and D tensors"
     keys = (
         *SIZES,
         *(key for key in PAIR_KEYS if key.name != "layout"),

@@ -34,7 +34,6 @@ class GatedGemm(ContractionOperator):
     """The operator `gated_gemm`, which the module's docstring describes."""
 
     name = "gated_gemm"
-    summary = "C = act(A·G) * (A·U), both products in one loop"
     keys = (*SIZES, *PAIR_KEYS, *PITCHES, *PLAN_KEYS, *SPLIT_KEYS, *expression_keys("silu(gate) * up", PRODUCTS))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:

@@ -30,7 +30,6 @@ class GatedGemmQuant(GemmQuant):
     """The operator `gated_gemm_quant`, which the module's docstring describes."""
 
     name = "gated_gemm_quant"
-    summary = "C = act(A·G) * (A·U) of fp8, bf8 or i8 with scales, both products in one loop"
     products: ClassVar[int] = PRODUCTS
     keys = (*(key for key in GEMM_QUANT.keys if key.name not in {one.name for one in EXPRESSION}), *EXPRESSION)
 

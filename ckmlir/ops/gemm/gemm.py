@@ -53,7 +53,6 @@ class Gemm(ContractionOperator):
     """The operator `gemm`, which the module's docstring describes."""
 
     name = "gemm"
-    summary = "C = A·B, four layouts, any sizes, with an expression of the sums and D tensors"
     keys = (*SIZES, *PAIR_KEYS, *PITCHES, *PLAN_KEYS, *SPLIT_KEYS, SHUFFLED, *expression_keys(None))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:

@@ -54,7 +54,6 @@ class GemmInt4(GemmMultiABD):
     """The operator `gemm_int4`, which the module's docstring describes."""
 
     name = "gemm_int4"
-    summary = "C = op(A·B) of floats A and 4-bit integers B with scales and zero points of groups along K"
     keys = (
         *SIZES,
         Choice("dtype", "f16", "of A", DTYPES),

@@ -75,7 +75,6 @@ class GemmMultiABD(ContractionOperator):
     """The operator `gemm_multi_abd`, which the module's docstring describes."""
 
     name = "gemm_multi_abd"
-    summary = "C = op(A·B, D0, …) of several A and several B that expressions combine as they are loaded"
     keys = (
         *SIZES,
         *PAIR_KEYS,

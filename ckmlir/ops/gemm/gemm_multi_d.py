@@ -16,7 +16,6 @@ class GemmMultiD(Gemm):
     """The operator `gemm_multi_d`, which the module's docstring describes."""
 
     name = "gemm_multi_d"
-    summary = "C = op(A·B, D0, D1, …) with up to four D tensors"
     keys = (*SIZES, *PAIR_KEYS, *PITCHES, *PLAN_KEYS, *SPLIT_KEYS, SHUFFLED, *expression_keys("acc * d0 * d1"))
 
     def kernels(self, target: Target) -> list[ContractionSpec]:

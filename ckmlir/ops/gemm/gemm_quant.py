@@ -91,7 +91,6 @@ class GemmQuant(ContractionOperator):
     """
 
     name = "gemm_quant"
-    summary = "C = op(A·B) of fp8, bf8 or i8 with scales of tensors, rows, columns or blocks"
     products: ClassVar[int] = 1
     keys = (
         *SIZES,

@@ -65,7 +65,6 @@ class GemmSparse(ContractionOperator):
     """The operator `gemm_sparse`, which the module's docstring describes."""
 
     name = "gemm_sparse"
-    summary = "C = op(A·B) with two of every four elements of A along K, by sparse matrix instructions"
     keys = (
         *SIZES,
         Choice("dtype", "f16", "of A and, unless b_dtype says otherwise, B", DTYPES),

@@ -23,7 +23,6 @@ class GroupedGatedGemmQuant(GroupedGemmQuant):
     """The operator `grouped_gated_gemm_quant`, which the module's docstring describes."""
 
     name = "grouped_gated_gemm_quant"
-    summary = "C_i = act(A_i·G_i) * (A_i·U_i) of fp8, bf8 or i8 with scales, for products of different sizes"
     single: ClassVar[ContractionOperator] = GATED
     keys = (
         *OF_EACH,

@@ -88,7 +88,6 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
 
     name = "grouped_gemm"
     renamed, plan_fields = RENAMED, PLAN_FIELDS
-    summary = "C_i = A_i·B_i for products of different sizes in one launch, from a table in memory"
     spec_type = ContractionSpec
     single: ClassVar[ContractionOperator] = GEMM
     each: ClassVar[tuple[ForEach | RealForEach, ...]] = (*EACH, *NUMBERS)

@@ -37,7 +37,6 @@ class GroupedGemmQuant(GroupedGemm):
     """The operator `grouped_gemm_quant`, which the module's docstring describes."""
 
     name = "grouped_gemm_quant"
-    summary = "C_i = op(A_i·B_i) of fp8, bf8 or i8 with scales, for products of different sizes in one launch"
     single: ClassVar[ContractionOperator] = GEMM_QUANT
     each = OF_EACH
     keys = (

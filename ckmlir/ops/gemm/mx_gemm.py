@@ -54,7 +54,6 @@ class MxGemm(GemmQuant):
     """The operator `mx_gemm`, which the module's docstring describes."""
 
     name = "mx_gemm"
-    summary = "C = op(A·B) of floats of 8, 6 and 4 bits with a power of two for every 32 elements along K"
     keys = (
         *SIZES,
         Choice("dtype", "fp8", "of A and, unless b_dtype says otherwise, B", DTYPES),

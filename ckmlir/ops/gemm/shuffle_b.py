@@ -75,7 +75,6 @@ class ShuffleB(Operator[ShuffleProblem, ShuffleSpec]):
     """The operator `shuffle_b`, which the module's docstring describes."""
 
     name = "shuffle_b"
-    summary = "B in the order in which matrix instructions take it, for flatmm"
     spec_type = ShuffleSpec
     keys = (
         Integer("n", 512, "columns of C"),

@@ -86,7 +86,6 @@ class StreamKGemm(ContractionOperator):
     """The operator `streamk_gemm`, which the module's docstring describes."""
 
     name = "streamk_gemm"
-    summary = "C = A·B, the steps along K of all blocks shared evenly by workgroups that stay"
     keys = (
         *SIZES,
         *PAIR_KEYS,

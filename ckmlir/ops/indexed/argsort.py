@@ -128,7 +128,6 @@ class Argsort(RowSort):
     """The operator `argsort`, which the module's docstring describes."""
 
     name = "argsort"
-    summary = "the places of each row's elements in the order of their values, stable"
     keys = (
         Integer("m", 256, "rows"),
         Integer("n", 256, "elements of a row"),

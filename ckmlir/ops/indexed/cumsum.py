@@ -81,7 +81,6 @@ class Cumsum(Operator[Problem, CumsumSpec]):
     """The operator `cumsum`, which the module's docstring describes."""
 
     name = "cumsum"
-    summary = "running sums along rows or columns, inclusive or exclusive, with totals"
     spec_type = CumsumSpec
     keys = (
         Integer("m", 256, "rows"),

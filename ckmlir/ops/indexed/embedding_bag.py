@@ -65,7 +65,6 @@ class EmbeddingBag(Operator[Problem, EmbeddingBagSpec]):
     """The operator `embedding_bag`, which the module's docstring describes."""
 
     name = "embedding_bag"
-    summary = "sums of a few rows of a table each, by their numbers, in a fixed order"
     spec_type = EmbeddingBagSpec
     keys = (
         Integer("rows", 1024, "of the table"),

@@ -56,7 +56,6 @@ class GatherRows(Operator[Problem, GatherRowsSpec]):
     """The operator `gather_rows`, which the module's docstring describes."""
 
     name = "gather_rows"
-    summary = "rows of a table by their numbers: an embedding"
     spec_type = GatherRowsSpec
     keys = (
         Integer("rows", 1024, "of the table"),

@@ -73,7 +73,6 @@ class Histogram(Operator[Problem, HistogramSpec]):
     """The operator `histogram`, which the module's docstring describes."""
 
     name = "histogram"
-    summary = "counts of the numbers 0 to bins - 1 in a vector, or in each of its parts"
     spec_type = HistogramSpec
     keys = (
         Integer("n", 4096, "elements of x"),

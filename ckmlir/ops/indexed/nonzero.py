@@ -52,7 +52,6 @@ class Nonzero(Operator[Problem, NonzeroSpec]):
     """The operator `nonzero`, which the module's docstring describes."""
 
     name = "nonzero"
-    summary = "columns of each row whose elements are not zero, and their number"
     spec_type = NonzeroSpec
     keys = (
         Integer("m", 256, "rows"),

@@ -92,7 +92,6 @@ class ScatterRows(Operator[Problem, ScatterRowsSpec]):
     """The operator `scatter_rows`, which the module's docstring describes."""
 
     name = "scatter_rows"
-    summary = "rows stored or added where their numbers say"
     spec_type = ScatterRowsSpec
     keys = (
         Integer("m", 256, "rows of x"),

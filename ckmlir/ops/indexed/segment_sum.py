@@ -53,7 +53,6 @@ class SegmentSum(Operator[Problem, SegmentSumSpec]):
     """The operator `segment_sum`, which the module's docstring describes."""
 
     name = "segment_sum"
-    summary = "sums of the rows of segments whose beginnings memory holds"
     spec_type = SegmentSumSpec
     keys = (
         Integer("m", 256, "rows of x"),

@@ -27,7 +27,6 @@ class Topk(RowSort):
     """The operator `topk`, which the module's docstring describes."""
 
     name = "topk"
-    summary = "the largest or smallest elements of each row in order, with their places"
     values = True
     keys = (
         Integer("m", 256, "rows"),

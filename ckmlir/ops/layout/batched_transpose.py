@@ -23,7 +23,6 @@ class BatchedTranspose(MapOperator):
     """The operator `batched_transpose`, which the module's docstring describes."""
 
     name = "batched_transpose"
-    summary = "images from channels first to channels last, or back"
     keys = (
         Integer("n", 2, "images"),
         Integer("c", 64, "channels"),

@@ -22,7 +22,6 @@ class Copy(MapOperator):
     """The operator `copy`, which the module's docstring describes."""
 
     name = "copy"
-    summary = "rows copied at any strides, through registers or through LDS"
     keys = (
         Integer("m", 1024, "rows"),
         Integer("n", 1024, "elements of a row"),

@@ -92,7 +92,6 @@ class Img2col(Operator[Problem, Img2colSpec]):
     """The operator `img2col`, which the module's docstring describes."""
 
     name = "img2col"
-    summary = "patches of 1-D, 2-D and 3-D images as rows of a matrix"
     spec_type = Img2colSpec
     keys = (
         Integer("n", 2, "images"),

@@ -29,7 +29,6 @@ class Permute(MapOperator):
     """The operator `permute`, which the module's docstring describes."""
 
     name = "permute"
-    summary = "dimensions of a tensor in another order, up to rank 8"
     keys = (
         Numbers("shape", (64, 96, 128), "of x", most=MOST_DIMENSIONS),
         Order("perm", None, "the order of the dimensions of x in y; default: reversed", most=MOST_DIMENSIONS),

@@ -18,7 +18,6 @@ class Transpose2d(MapOperator):
     """The operator `transpose2d`, which the module's docstring describes."""
 
     name = "transpose2d"
-    summary = "transpose of a matrix through LDS without bank conflicts"
     keys = (
         Integer("m", 1024, "rows of x"),
         Integer("n", 1024, "columns of x"),

@@ -97,7 +97,6 @@ class FusedMoe(ProductOperator[LayerProblem]):
     """The operator `fused_moe`, which the module's docstring describes."""
 
     name = "fused_moe"
-    summary = "a layer of experts: sorting, both products and the weighted sum, with nothing read back to the host"
     spec_type = ContractionSpec
     keys = LAYER_KEYS
 

@@ -102,7 +102,6 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
 
     name = "moe_gemm"
     renamed, plan_fields = RENAMED, PLAN_FIELDS
-    summary = "rows of tokens times the matrices of their experts, by row lists of moe_sorting"
     spec_type = ContractionSpec
     keys = (
         Integer("t", 64, "tokens"),

@@ -32,7 +32,6 @@ class MoeLayer(FusedMoe):
     """The operator `moe_layer`, which the module's docstring describes."""
 
     name = "moe_layer"
-    summary = "a layer of experts from the router's logits to the weighted sum: topk_softmax, then fused_moe"
     keys = (
         *LAYER_KEYS,
         *(key for key in TOPK_SOFTMAX.keys if key.name in ("activation", "renormalize")),

@@ -75,7 +75,6 @@ class MoeSmoothquant(QuantizingOperator[MoeSmoothquantOptions, MoeSmoothquantSpe
     """The operator `moe_smoothquant`, which the module's docstring describes."""
 
     name = "moe_smoothquant"
-    summary = "rows scaled by columns for each of a token's experts, then quantised to i8 or fp8"
     spec_type = MoeSmoothquantSpec
     options_type = MoeSmoothquantOptions
     keys = (

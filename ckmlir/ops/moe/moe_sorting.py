@@ -128,7 +128,6 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
     """The operator `moe_sorting`, which the module's docstring describes."""
 
     name = "moe_sorting"
-    summary = "a routing's entries sorted by expert, padded to units, for products of experts' matrices"
     spec_type = MoeSortingSpec
     keys = (
         Integer("t", 128, "tokens"),

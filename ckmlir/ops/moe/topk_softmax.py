@@ -75,7 +75,6 @@ class TopkSoftmax(RowOperator[TopkSoftmaxOptions, TopkSoftmaxSpec]):
     """The operator `topk_softmax`, which the module's docstring describes."""
 
     name = "topk_softmax"
-    summary = "the k best experts of every token, with weights by softmax or sigmoid"
     spec_type = TopkSoftmaxSpec
     options_type = TopkSoftmaxOptions
     whole_rows = True

@@ -70,7 +70,6 @@ class AddRmsnorm2dRdquant(QuantizingOperator[AddRmsnorm2dRdquantOptions, AddRmsn
     """The operator `add_rmsnorm2d_rdquant`, which the module's docstring describes."""
 
     name = "add_rmsnorm2d_rdquant"
-    summary = "sum of two, RMS normalisation and quantisation of rows"
     spec_type = AddRmsnorm2dRdquantSpec
     options_type = AddRmsnorm2dRdquantOptions
     numbers = ("eps",)

@@ -57,7 +57,6 @@ class Layernorm2d(Norm[Layernorm2dOptions, Layernorm2dSpec]):
     """The operator `layernorm2d`, which the module's docstring describes."""
 
     name = "layernorm2d"
-    summary = "layer normalisation of rows, with residual add, bias, row quantisation and saved statistics"
     spec_type = Layernorm2dSpec
     options_type = Layernorm2dOptions
     keys = norm_keys(

@@ -54,7 +54,6 @@ class Rmsnorm2d(Norm[Rmsnorm2dOptions, Rmsnorm2dSpec]):
     """The operator `rmsnorm2d`, which the module's docstring describes."""
 
     name = "rmsnorm2d"
-    summary = "RMS normalisation of rows, with residual add, bias, row quantisation and saved statistics"
     spec_type = Rmsnorm2dSpec
     options_type = Rmsnorm2dOptions
     keys = norm_keys(1e-5, "added to the mean square", Flag("t5", False, "round to the dtype between the steps"))

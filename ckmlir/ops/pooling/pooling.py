@@ -116,7 +116,6 @@ class Pooling(Operator[Problem, PoolingSpec]):
     """The operator `pooling`, which the module's docstring describes."""
 
     name = "pooling"
-    summary = "maximum (with indices) or average of windows of 1-D, 2-D and 3-D images"
     spec_type = PoolingSpec
     keys = (
         Integer("n", 2, "images"),

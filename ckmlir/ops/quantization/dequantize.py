@@ -127,7 +127,6 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
     """The operator `dequantize`, which the module's docstring describes."""
 
     name = "dequantize"
-    summary = "a matrix in 8, 6 or 4 bits times scales of the tensor, of rows or of blocks"
     spec_type = DequantizeSpec
     keys = (
         Integer("m", 256, "rows"),

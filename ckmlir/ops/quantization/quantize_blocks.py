@@ -98,7 +98,6 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
     """The operator `quantize_blocks`, which the module's docstring describes."""
 
     name = "quantize_blocks"
-    summary = "a matrix in 8, 6 or 4 bits with a scale, or a power of two, for each block"
     spec_type = QuantizeBlocksSpec
     keys = (
         Integer("m", 256, "rows"),

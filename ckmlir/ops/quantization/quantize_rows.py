@@ -73,7 +73,6 @@ class QuantizeRows(QuantizingOperator[QuantizeRowsOptions, QuantizeRowsSpec]):
     """The operator `quantize_rows`, which the module's docstring describes."""
 
     name = "quantize_rows"
-    summary = "rows in fp8, bf8 or i8 with a scale each, found or given"
     spec_type = QuantizeRowsSpec
     options_type = QuantizeRowsOptions
     keys = (

@@ -70,7 +70,6 @@ class QuantizeTensor(MapOperator):
     """The operator `quantize_tensor`, which the module's docstring describes."""
 
     name = "quantize_tensor"
-    summary = "a tensor in fp8, bf8 or i8 with one scale, found or given"
     keys = (
         Numbers("shape", (1024, 1024), "of x and q", most=MOST_DIMENSIONS),
         Choice("dtype", "f16", "of x", FLOATS),

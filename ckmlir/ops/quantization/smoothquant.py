@@ -51,7 +51,6 @@ class Smoothquant(QuantizingOperator[SmoothquantOptions, SmoothquantSpec]):
     """The operator `smoothquant`, which the module's docstring describes."""
 
     name = "smoothquant"
-    summary = "columns scaled, then rows quantised to i8 or fp8"
     spec_type = SmoothquantSpec
     options_type = SmoothquantOptions
     keys = (

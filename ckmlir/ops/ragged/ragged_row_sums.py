@@ -60,7 +60,6 @@ class RaggedRowSums(Operator[Problem, RaggedRowSumsSpec]):
     """The operator `ragged_row_sums`, which the module's docstring describes."""
 
     name = "ragged_row_sums"
-    summary = "sums of rows of different lengths; an example of workspaces"
     spec_type = RaggedRowSumsSpec
     keys = (
         *ROWS,

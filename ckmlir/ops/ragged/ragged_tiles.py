@@ -72,7 +72,6 @@ class RaggedTiles(Operator[Problem, RaggedTilesSpec]):
     """The operator `ragged_tiles`, which the module's docstring describes."""
 
     name = "ragged_tiles"
-    summary = "the table of tiles of rows of different lengths"
     spec_type = RaggedTilesSpec
     keys = (
         *ROWS,

@@ -75,7 +75,6 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
     """The operator `reduce`, which the module's docstring describes."""
 
     name = "reduce"
-    summary = "sum, mean, max, min, amax, sum of squares over any dimensions, several in one pass"
     spec_type = ReduceSpec
     keys = (
         Numbers("shape", (256, 1024), "of x", most=MOST_DIMENSIONS),

@@ -59,7 +59,6 @@ class Softmax(RowOperator[SoftmaxOptions, SoftmaxSpec]):
     """The operator `softmax`, which the module's docstring describes."""
 
     name = "softmax"
-    summary = "softmax of rows of any length, scaled, with an optional mask"
     spec_type = SoftmaxSpec
     options_type = SoftmaxOptions
     numbers = ("scale",)

@@ -102,7 +102,6 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
     """The operator `fmha_bwd`, which the module's docstring describes."""
 
     name = "fmha_bwd"
-    summary = "attention backward: dQ, dK and dV, with masks, grouped heads, group mode, bias, ALiBi and dropout"
     spec_type = FmhaBwdSpec
     keys = (
         *(key for key in FORWARD.keys if key.name not in LEFT_OUT),

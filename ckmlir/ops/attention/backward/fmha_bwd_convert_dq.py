@@ -54,7 +54,6 @@ class ConvertDq(SlotsOperator[Problem, ConvertDqSpec]):
     """Sums of dQ over the slots of each head."""
 
     name = "fmha_bwd_convert_dq"
-    summary = "attention backward with a fixed number of workgroups, last step: dQ from the slots of its parts"
     output, numbers = "dq", ("alpha",)
     problem_type, spec_type = Problem, ConvertDqSpec
     keys = slot_keys("dq", Real("alpha", 1.0, "what the sums are multiplied with"))

@@ -71,7 +71,6 @@ class Costs(Operator[Shares, CostsSpec]):
     """The operator `fmha_bwd_costs`, which the module's docstring describes."""
 
     name = "fmha_bwd_costs"
-    summary = "attention backward with a fixed number of workgroups: where the work of each sequence begins"
     spec_type = CostsSpec
     keys = SEQUENCE_KEYS
 

@@ -117,7 +117,6 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
     """The operator `fmha_bwd_dot_do_o`, which the module's docstring describes."""
 
     name = "fmha_bwd_dot_do_o"
-    summary = "attention backward, first step: minus rowsum(dO·O) of every query"
     spec_type = DotDoOSpec
     keys = (
         Integer("b", None, "batches, or sequences in group mode; by default 1, or as many as there are lengths"),

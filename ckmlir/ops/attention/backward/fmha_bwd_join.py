@@ -45,7 +45,6 @@ class Join(SlotsOperator[Problem, JoinSpec]):
     """dK or dV of blocks of keys that two workgroups share."""
 
     name = "fmha_bwd_join"
-    summary = "attention backward with a fixed number of workgroups: dK or dV of blocks of keys that two share"
     output = "dk"
     problem_type, spec_type = Problem, JoinSpec
     keys = slot_keys("dk")
