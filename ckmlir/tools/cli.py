@@ -15,7 +15,7 @@ from typing import NoReturn, Protocol
 from ckmlir import __version__
 from ckmlir.errors import CkmlirError, absent, suggest
 from ckmlir.tools.interrupts import INTERRUPTED, prompt_interrupts
-from ckmlir.tools.output import BAD_REQUEST, PrintingParser, with_standard_output
+from ckmlir.tools.output import BAD_REQUEST, PrintingParser, leave, with_standard_output
 from ckmlir.tools.progress import begin_silence
 
 DISAGREES = 1
@@ -74,10 +74,11 @@ class Parser(PrintingParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool with `arguments` (default: the process's); returns the exit status."""
+    """Run the tool with `arguments`, and return the exit status; without any with the process's, which ends then."""
+    if arguments is None:
+        leave(main(sys.argv[1:]))
     begin_silence()
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    return with_standard_output("ckmlir", lambda: _status(words))
+    return with_standard_output("ckmlir", lambda: _status(list(arguments)))
 
 
 def _status(words: list[str]) -> int:

@@ -24,7 +24,7 @@ from ckmlir.errors import CkmlirError
 from ckmlir.files import write_file
 from ckmlir.passes.registry import PASSES, find_pass
 from ckmlir.tools.interrupts import INTERRUPTED
-from ckmlir.tools.output import BAD_REQUEST, PrintingParser, with_standard_output
+from ckmlir.tools.output import BAD_REQUEST, PrintingParser, leave, with_standard_output
 
 if TYPE_CHECKING:
     from ckmlir.diagnostics import Diagnostic
@@ -73,9 +73,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool with `arguments` (default: the process's); returns the exit status, messages go to stderr."""
+    """Run the tool with `arguments`, and return the exit status; without any with the process's, which ends then.
+
+    Messages go to stderr.
+    """
+    if arguments is None:
+        leave(main(sys.argv[1:]))
     parser = build_parser()
-    own, pass_texts = _split_arguments(parser, sys.argv[1:] if arguments is None else arguments)
+    own, pass_texts = _split_arguments(parser, arguments)
     options = parser.parse_args(own)
     try:
         return with_standard_output("ckmlir-opt", lambda: _run(options, pass_texts))

@@ -21,7 +21,7 @@ from pathlib import Path
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
 from ckmlir.tools.interrupts import INTERRUPTED
-from ckmlir.tools.output import BAD_REQUEST, PrintingParser, with_standard_output
+from ckmlir.tools.output import BAD_REQUEST, PrintingParser, leave, with_standard_output
 
 SECONDS = 120
 _PLACES = re.compile(r"(?:\S+:\d+:\d+: )|\d+|'[^']*'|\"[^\"]*\"")
@@ -52,7 +52,12 @@ def _seconds(text: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool with `arguments` (default: the process's); returns the exit status, messages go to stderr."""
+    """Run the tool with `arguments`, and return the exit status; without any with the process's, which ends then.
+
+    Messages go to stderr.
+    """
+    if arguments is None:
+        leave(main(sys.argv[1:]))
     options = build_parser().parse_args(arguments)
     try:
         return with_standard_output("ckmlir-reduce", lambda: _run(options))
