@@ -64,17 +64,17 @@ def test_what_a_part_adds(chip: str) -> None:
 ROWS = {"gfx942": 459, "gfx950": 383}
 """Instructions of a step over sequences of any lengths in rows, at most; one moves the scale of scores, so that packed
 arithmetic has it in one pair of registers."""
-UNPACKED = pytest.mark.xfail(strict=True, reason="LLVM makes two of 19 packed instructions more")
+UNPACKED = pytest.mark.xfail(strict=True, reason="of 446 instructions 14 wait between a comparison and a selection")
 
 
 @pytest.mark.parametrize(("chip", "size", "most"), [
     ("gfx942", 128, 481), *(pytest.param(*one, marks=pytest.mark.full) for one in
-                            (("gfx942", 64, 478), ("gfx950", 64, 395), ("gfx950", 128, 397), ("gfx942", 16, 541))),
+                            (("gfx942", 64, 478), ("gfx950", 64, 395), ("gfx950", 128, 397), ("gfx942", 16, 529))),
     pytest.param("gfx950", 16, 430, marks=[pytest.mark.full, UNPACKED]),
 ])  # fmt: skip
 def test_what_pages_add(chip: str, size: int, most: int) -> None:
     """To sequences of any lengths in rows, in instructions of all kinds: what is computed of K's page is V's too, and
-    neither rows nor pages take conditions for what lies behind the last key."""
+    neither rows nor pages, nor K's keys in pages of 16, take conditions for what lies behind the last key."""
     rows = steady(chip, seqlens_k=(4096, 4000))
     pages = steady(chip, "fmha_fwd_pagedkv", page_size=size)
     assert pages.mix["mfma"] == rows.mix["mfma"]
@@ -82,11 +82,11 @@ def test_what_pages_add(chip: str, size: int, most: int) -> None:
 
 
 @pytest.mark.parametrize(("chip", "size", "most"), [
-    ("gfx950", 64, 437), *(pytest.param(*one, marks=pytest.mark.full) for one in
-                           (("gfx950", 16, 482), ("gfx942", 64, 528), ("gfx942", 16, 567))),
+    ("gfx950", 64, 349), *(pytest.param(*one, marks=pytest.mark.full) for one in
+                           (("gfx950", 16, 373), ("gfx942", 64, 427), ("gfx942", 16, 450))),
 ])  # fmt: skip
 def test_what_pages_of_vectors_add(chip: str, size: int, most: int) -> None:
-    """Waves branch around the zeros behind a sequence's last key in all steps but its last one."""
+    """Waves branch around the zeros behind a sequence's last key, and around the mask, in all steps but its last."""
     keys = {"page_size": size, "kv_layout": "vectorised"}
     loop = steady(chip, "fmha_batch_prefill", seqlens_q=(4096, 4000), seqlens_k=(4096, 4000), **keys)
     assert len(way(loop)) <= most

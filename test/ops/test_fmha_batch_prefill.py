@@ -67,6 +67,21 @@ def test_numbers(chip: str, keys: Keys) -> None:
     outcome(PREFILL, chip, {**BASE, **keys}, prepared=poisoned, specified=True)
 
 
+@pytest.mark.parametrize(("chip", "layout", "d"), [("gfx942", "linear", 32), ("gfx950", "vectorised", 128)])
+def test_keys_behind_the_end_may_be_those_of_any_page(chip: str, layout: str, d: int) -> None:
+    """K of an entry that no key has is read, here NaN, and masked; V of it is not."""
+
+    def everywhere(problem: Any, arrays: dict[str, Any]) -> dict[str, Any]:
+        """All entries that nobody uses lead to a page that nobody uses."""
+        table = arrays["block_table"]
+        page = int(np.setdiff1d(np.arange(problem.source.pool), table)[0])
+        return poisoned(problem, {**arrays, "block_table": np.where(table < 0, page, table)})
+
+    keys = {**BASE, "seqlens_q": (3, 70, 130), "page_size": 16, "kv_layout": layout, "d": d, "pages": 40}
+    for mask in ("none", "bottom_right", "window_bottom_right:20,5"):
+        outcome(PREFILL, chip, {**keys, "mask": mask}, prepared=everywhere)
+
+
 @pytest.mark.parametrize("table", ["vllm", "sglang"])
 @pytest.mark.parametrize("layout", ["linear", "vectorised"])
 def test_the_reference_is_that_of_dense_keys(table: str, layout: str) -> None:

@@ -200,8 +200,9 @@ class FmhaFwdSpec(Spec):
     @property
     def branches(self) -> bool:
         """Whether waves branch around masks that change nothing: in one loop over all blocks of keys, few of which a
-        mask cuts, where they branch around rescaling too."""
-        return len(self.loops) == 1 and self.slack > 0
+        mask cuts, where they branch in each step anyway, around rescaling or around zeros in vectors of V."""
+        cuts = self.slack > 0 or "vectors" in self.source.split("_")
+        return len(self.loops) == 1 and cuts
 
     @property
     def schedule_text(self) -> str:

@@ -55,15 +55,19 @@ class Pages(Struct, frozen=True):
         table = view(self.numbers, (self.count,), (1,)).insert(1, self.size).merge(0, 1).pad(keys)
         return load(table.window((keys,), (key,)))
 
-    def places(self, numbers: Tile, key: Scalar, distance: Scalar, within: Scalar | int = 0) -> Tile:
-        """Rows of the keys from one on, -1 where there is none.
+    def existing(self, numbers: Tile, key: Scalar) -> Tile:
+        """What memory holds of the page of each key from one on, of keys behind the end that of no page."""
+        return where(coordinates(numbers, 0) < self.end - key, numbers, self.pool)
+
+    def places(self, numbers: Tile, distance: Scalar, within: Scalar | int = 0) -> Tile:
+        """Rows of keys, behind the pool's last one where there is no page of a number.
 
         Args:
             numbers: of their pages, as `of_keys` has them.
             distance: rows from one page to the next.
             within: the first key's place in its page.
         """
-        at = coordinates(numbers, 0)
-        exists = numbers.below(self.pool)
-        rows = where(exists, numbers * distance + ((at + within) & (self.size - 1)), -1)
-        return where(at < self.end - key, rows, -1)
+        # The smaller of two unsigned numbers: what is too large would come back into the pool as a product of 32 bits.
+        known = where(numbers.below(self.pool), numbers, self.pool)
+        rows: Tile = known * distance + ((coordinates(numbers, 0) + within) & (self.size - 1))
+        return rows

@@ -1,6 +1,8 @@
 """Sources of K and V whose keys lie in pages: blocks of keys within a page, and blocks of many pages.
 
-A page that does not exist reads as zeros, whatever the table holds, and so do keys behind the end of a sequence.
+A page that does not exist reads as zeros, whatever the table holds, and so does V of keys behind the end of a sequence.
+Of K these may read anything that the pool holds, where a page has no more than some of a block's keys: their scores are
+masked, whatever they are.
 """
 
 from __future__ import annotations
@@ -116,13 +118,14 @@ class PageRows(Keys):
     def load_k(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
         window = self.k.rows(self.pages).pad(1, self.form.d).window((self.form.keys, self.form.d), (0, 0))
-        return gather(window, self.pages.places(self.found[0], key, self.k.distance), 0, reach=self.reach)
+        return gather(window, self.pages.places(self.found[0], self.k.distance), 0, reach=self.reach)
 
     def load_v(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
         rows = self.v.rows(self.pages).permute(1, 0).pad(self.form.dv, 1)
         window = rows.window((self.form.dv, self.form.keys), (0, 0))
-        return gather(window, self.pages.places(self.found[1], key, self.v.distance), 1, reach=self.reach)
+        numbers = self.pages.existing(self.found[1], key)
+        return gather(window, self.pages.places(numbers, self.v.distance), 1, reach=self.reach)
 
 
 def pool_of_head(given: Any, name: str, head: Scalar, channels: int, multiple: int) -> Pool:

@@ -48,8 +48,8 @@ class PagePlaces(Struct, frozen=True):
         """See `Places`."""
         rows = self.pool.rows(self.pages).slice(1, begin, end).pad(1, tile.lengths[1])
         within = self.first % self.pages.size
-        numbers = self.pages.of_keys(self.first, ROWS)
-        places = self.pages.places(numbers, self.first, self.pool.distance, within)
+        numbers = self.pages.existing(self.pages.of_keys(self.first, ROWS), self.first)
+        places = self.pages.places(numbers, self.pool.distance, within)
         scatter(tile, rows.window(tile.lengths, (0, 0)), places, 0, reach=self.reach)
 
 

@@ -84,7 +84,7 @@ class VectorRows(VectorViews):
         x, size = self.vector, self.pages.size
         count = (self.pages.pool - 1) * self._distance(self.k, x) + size
         rows = view(self.k.start, (count, self.k.channels // x, x), (x, size * x, 1))
-        places = self.pages.places(self.numbers[0], key, self._distance(self.k, x))
+        places = self.pages.places(self.numbers[0], self._distance(self.k, x))
         return self._gathered(rows, (self.form.keys, self.form.d // x, x), places, 0)
 
     def load_v(self, key: Scalar) -> Tile:
@@ -92,7 +92,8 @@ class VectorRows(VectorViews):
         x, channels = self.vector, self.v.channels
         count = (self.pages.pool - 1) * self._distance(self.v, x * channels) + self.pages.size // x
         groups = view(self.v.start, (channels, count, x), (x, channels * x, 1))
-        places = self.groups.places(self.numbers[1], key // x, self._distance(self.v, x * channels))
+        numbers = self.groups.existing(self.numbers[1], key // x)
+        places = self.groups.places(numbers, self._distance(self.v, x * channels))
         return self._gathered(groups, (self.form.dv, self.form.keys // x, x), places, 1)
 
     def _gathered(self, whole: View, shape: tuple[int, int, int], places: Tile, axis: int) -> Tile:
