@@ -29,8 +29,11 @@ def build(spec: Layernorm2dSpec, target: Target) -> Kernel:
             scaled: Tile = normalized * block.channels("gamma", column) + block.channels("beta", column)
             return scaled
 
-        shown = rows.restored(mean) + not_a_number_unless_finite(variance)
-        return Normalization(y, {"mean": shown, "inv_std": rows.restored_inverse_root(variance)})
+        def shown() -> Tile:
+            finite: Tile = rows.restored(mean) + not_a_number_unless_finite(variance)
+            return finite
+
+        return Normalization(y, {"mean": shown, "inv_std": lambda: rows.restored_inverse_root(variance, inv_std)})
 
     return build_norm(spec, target, normalize)
 

@@ -1,6 +1,6 @@
 """Normalisations as tile code: the sums before and the stores after are here, the statistics in the operators."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ckmlir.lang import Kernel, Tile
@@ -11,10 +11,11 @@ from ckmlir.targets import Target
 
 
 class Normalization(NamedTuple):
-    """A normalisation of rows: its results part by part, and the statistics by the names of their arrays."""
+    """A normalisation of rows: its results part by part, and by the names of their arrays the statistics, which are
+    computed where they are asked for."""
 
     y: Part
-    statistics: dict[str, Tile]
+    statistics: Mapping[str, Callable[[], Tile]]
 
 
 def build_norm(spec: NormSpec, target: Target, normalize: Callable[[RowBlock, Part], Normalization]) -> Kernel:
@@ -41,8 +42,8 @@ def build_norm(spec: NormSpec, target: Target, normalize: Callable[[RowBlock, Pa
             quantized = block.held(lambda column: y(column) * block.channels("smooth", column) if smooth else y(column))
             store_quantized(block, spec, target, quantized, store_rows)
         if spec.save_stats:
-            for name, tile in found.statistics.items():
-                block.store_row_values(tile, name)
+            for name, statistic in found.statistics.items():
+                block.store_row_values(statistic(), name)
 
     return row_kernel(spec, target, body, ["eps"])
 

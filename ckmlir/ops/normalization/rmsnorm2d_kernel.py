@@ -26,7 +26,7 @@ def build(spec: Rmsnorm2dSpec, target: Target) -> Kernel:
             scaled: Tile = normalized * block.channels("gamma", column)
             return rounded(scaled) if spec.t5 and spec.dtype == "bf16" else scaled
 
-        return Normalization(y, {"inv_rms": rows.restored_inverse_root(square)})
+        return Normalization(y, {"inv_rms": lambda: rows.restored_inverse_root(square, inv_rms)})
 
     return build_norm(spec, target, normalize)
 

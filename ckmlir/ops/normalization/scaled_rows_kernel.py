@@ -37,8 +37,7 @@ class ScaledRows:
         root: Scalar = sqrt(block.given.eps)
         exponent = bitcast(largest.maximum(root).maximum(LEAST), "i32") & EXPONENT
         factor = bitcast(EXPONENT - exponent, "f32")
-        self._factor = factor
-        self._inverse = bitcast(exponent - (1 << 23), "f32")
+        self._factor, self._exponent = factor, exponent
         # Not zero unless eps is: a row of equal large elements has no variance, and still is not a reason for NaN.
         self.eps = (block.given.eps * factor * factor).maximum(block.given.eps.minimum(LEAST_NORMAL))
 
@@ -53,16 +52,15 @@ class ScaledRows:
         inverse: Tile = rsqrt(squares + self.eps) + not_a_number_unless_finite(squares)
         return inverse
 
-    def restored_inverse_root(self, squares: Tile) -> Tile:
-        """The same in the units of 1 / x."""
-        inverse = self.inverse_root(squares)
+    def restored_inverse_root(self, squares: Tile, inverse: Tile) -> Tile:
+        """The `inverse_root` of such a mean in the units of 1 / x."""
         if self._factor is None:
             return inverse
         return where(squares.equals(0.0), rsqrt(self._given_eps), inverse * self._factor)
 
     def restored(self, values: Tile) -> Tile:
         """Values of rows, such as means, in the units of x."""
-        return values if self._factor is None else values * self._inverse
+        return values if self._factor is None else values * bitcast(self._exponent - (1 << 23), "f32")
 
 
 def not_a_number_unless_finite(value: Any) -> Any:

@@ -52,8 +52,13 @@ class RowBlock:
         self.m: Scalar = given.m if spec.pad_m else given.m.multiple_of(spec.rows)
         self.n: Scalar = given.n.multiple_of(spec.align if spec.pad_n else spec.length)
         self.first = workgroup_id(0) * spec.rows
-        self.inverse_n = 1.0 / self.n.maximum(1).to("f32")  # means of no elements are 0
         self._arrays = {array.name: array for array in spec.arrays()}
+
+    @property
+    def inverse_n(self) -> Scalar:
+        """What makes a mean of a sum over a row; means of no elements are 0."""
+        inverse: Scalar = 1.0 / self.n.maximum(1).to("f32")
+        return inverse
 
     # -- arrays
 

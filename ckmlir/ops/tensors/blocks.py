@@ -119,7 +119,10 @@ class Block:
         """The part of an array that belongs to the tile at an origin, repeated where the array repeats; packed elements
         as f32.
         """
-        window, dims = self.window(name, origin)
+        return self.taken(name, *self.window(name, origin), distribution)
+
+    def taken(self, name: str, window: Window, dims: Sequence[int], distribution: Distribution) -> Tile:
+        """The same from what `window` gives."""
         packing = self.packing(name)
         if packing is not None:
             return unpack(load(window, bytes_over(distribution, packing)), self.spec.dtypes[self.spec.place(name)])

@@ -80,7 +80,7 @@ def _input(block: Block, name: str, origin: Mapping[int, Place], distribution: D
         return to_lds(load(window, distribution)).read(distribution)
     if len(dims) == spec.rank and spec.crosses(name):
         return to_lds(load(window)).read(distribution)
-    return block.load(name, origin, distribution)
+    return block.taken(name, window, dims, distribution)
 
 
 def _moved(block: Block, name: str, window: Window, distribution: Distribution) -> Tile:
