@@ -1,4 +1,4 @@
-"""What the kernels that `ckmlir list` names cost: registers, spills, LDS, instructions and their steady loops.
+"""What the kernels that `ckmlir list --arch` names cost: registers, spills, LDS, instructions and their steady loops.
 
     python benchmarks/listed_kernels.py --save before.json        # in one checkout
     python benchmarks/listed_kernels.py --against before.json     # in another: the kernels that changed, and totals

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from ckmlir.ops.arrays import ArraySpec, check_addressable
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.ops.registry import OPERATORS
 from ckmlir.ops.request import Key, RequestError, read_keys
 from ckmlir.ops.shared_places import from_shared_places
 from ckmlir.ops.spec import Reason, Spec, differences
@@ -78,6 +79,11 @@ class Operator(ABC, Generic[P, S]):
     """Keys that may not ask for a kernel that keeps registers in scratch memory -> the specification's fields."""
     keys: tuple[Key, ...]
     spec_type: type[S]
+
+    @property
+    def summary(self) -> str:
+        """What it computes, in a few words: the registry's. An operator that is not in it may set its own."""
+        return OPERATORS[self.name].summary if self.name in OPERATORS else ""
 
     def problem(self, **keys: object) -> P:
         """The problem that `keys` describe; values are Python's or text as on the command line.

@@ -50,8 +50,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _operators() -> str:
     """What there is, by the registry."""
-    width = max(map(len, OPERATORS)) + 2
-    lines = [f"{name:<{width}}{entry.summary}" for name, entry in OPERATORS.items()]
+    lines = [f"{name}: {entry.summary}" for name, entry in OPERATORS.items()]
     more = "ckmlir list OP names an operator's kernels, ckmlir list --arch A those of all on a chip."
     return "\n".join([*lines, "", more])
 
@@ -70,7 +69,7 @@ def _listed(name: str | None, arch: str | None, *, as_json: bool) -> str:
         about = [
             {
                 "name": operator.name,
-                "summary": OPERATORS[operator.name].summary,
+                "summary": operator.summary,
                 "keys": [{"name": key.name, "form": key.form, "help": key.help} for key in operator.keys],
             }
             for operator in operators
@@ -78,7 +77,7 @@ def _listed(name: str | None, arch: str | None, *, as_json: bool) -> str:
         return json.dumps({"operators": about, "kernels": kernels})
     lines = []
     for operator in operators:
-        lines.append(f"{operator.name}: {OPERATORS[operator.name].summary}")
+        lines.append(f"{operator.name}: {operator.summary}")
         lines += [f"  {one['arch']}  {one['name']}" for one in kernels if one["op"] == operator.name]
     return "\n".join(lines)
 

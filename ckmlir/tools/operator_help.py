@@ -30,7 +30,7 @@ def operator_help(command: str, words: Sequence[str]) -> str:
 
 
 def _described(command: str, operator: Operator[Any, Any], words: Sequence[str]) -> Iterator[str]:
-    yield f"{operator.name}: {OPERATORS[operator.name].summary}"
+    yield f"{operator.name}: {operator.summary}"
     yield from ("", "keys [default]; values:")
     wide = max(WIDTH, *(len(key.name) + 1 for key in operator.keys))
     for key in operator.keys:

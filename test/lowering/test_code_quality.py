@@ -67,7 +67,7 @@ def named(code: Sequence[Instruction], pattern: str) -> list[str]:
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_no_listed_kernel_spills(name: str, chip: str, every: int) -> None:
-    """Every kernel that `ckmlir list` names fits into registers; by default every nineteenth is looked at."""
+    """Every kernel that `ckmlir list --arch` names fits into registers; by default every nineteenth is looked at."""
     operator, target = find_operator(name), get_target(chip)
     spilling = {}
     for spec in list(operator.kernels(target))[::every]:

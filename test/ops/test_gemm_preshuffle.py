@@ -229,7 +229,7 @@ def test_only_matrices_are_shuffled(b: Any) -> None:
 
 
 def test_listed() -> None:
-    """`ckmlir list` knows the kernels, and names tell them from those of plain matrices."""
+    """`ckmlir list --arch` knows the kernels, and names tell them from those of plain matrices."""
     names = [spec.name for spec in GEMM.kernels(get_target("gfx950")) if spec.shuffled]
     assert len(names) == 7 and all("preshuffle" in name for name in names)
     assert all(("shuffled16" if "gemm_f64" in name else "shuffled32") in name for name in names)

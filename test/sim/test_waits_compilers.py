@@ -19,7 +19,7 @@ from ckmlir.targets import get_target
 CHIPS = ("gfx90a", "gfx942", "gfx950")
 COMMITTED = sorted((Path(__file__).parent.parent / "codeobject" / "data").glob("kernels_*"))
 _PART = 80
-"""One kernel in so many of those that `ckmlir list` names is checked by default."""
+"""One kernel in so many of those that `ckmlir list --arch` names is checked by default."""
 
 
 def findings(code_object: CodeObject) -> list[Finding]:
@@ -32,7 +32,7 @@ def findings(code_object: CodeObject) -> list[Finding]:
 
 
 def check_listed(chip: str, first: int, step: int) -> int:
-    """Check every step-th kernel that `ckmlir list` names for a chip; returns how many."""
+    """Check every step-th kernel that `ckmlir list --arch` names for a chip; returns how many."""
     target = get_target(chip)
     listed = [(operator, spec) for operator in map(find_operator, OPERATORS) for spec in operator.kernels(target)]
     chosen = listed[first::step]

@@ -51,7 +51,8 @@ def test_list_names_every_kernel_of_every_chip(capsys: pytest.CaptureFixture[str
 def test_list_names_every_operator_and_what_it_computes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.split("\n\n")[0].splitlines()
-    assert [line.split(maxsplit=1) for line in lines] == [[name, entry.summary] for name, entry in OPERATORS.items()]
+    assert lines == [f"{name}: {entry.summary}" for name, entry in OPERATORS.items()]
+    assert all(find_operator(name).summary == entry.summary for name, entry in OPERATORS.items())
 
     assert main(["list", "topk", "--arch", "gfx942"]) == 0
     assert capsys.readouterr().out.startswith(f"topk: {OPERATORS['topk'].summary}\n  gfx942  topk_")
@@ -169,7 +170,7 @@ def test_running_out_of_memory_is_one_line(capsys: pytest.CaptureFixture[str], m
         raise MemoryError
 
     monkeypatch.setattr("ckmlir.tools.list.find_operator", exhausted)
-    assert "not enough memory" in refused(capsys, "list")
+    assert "not enough memory" in refused(capsys, "list", "softmax", "m=4")
 
 
 @pytest.fixture
