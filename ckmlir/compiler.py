@@ -48,6 +48,10 @@ class CompiledKernel(Struct, dict=True):
     artifacts: dict[str, str | bytes] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """Which kernel it is; a code object of kilobytes says nothing to who looks."""
+        return f"CompiledKernel({self.kernel_name!r}, {self.target!r}, hsaco=<{len(self.hsaco)} bytes>)"
+
     @cached_property
     def code_object(self) -> "CodeObject":
         """The parsed code object: arguments, registers, LDS, spills, line table."""

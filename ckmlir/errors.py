@@ -54,10 +54,23 @@ def as_json(value: object) -> str:
 
 
 def from_json(text: str | bytes) -> Any:
-    """What a text of JSON says. Raises ValueError for any other text, and for one nested deeper than can be read."""
+    """What a text of JSON says.
+
+    Raises ValueError for any other text, for one nested deeper than can be read, and for an object that gives a key
+    twice, of which JSON itself would keep the last.
+    """
     import json
 
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_with_each_key_once)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"an object gives the key {as_json(twice)} twice")
+    return found

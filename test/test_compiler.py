@@ -1,5 +1,6 @@
 """The chain in one call: what it keeps, what it refuses, and what a refusal leaves behind."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from ckmlir.ops.request import RequestError
 from ckmlir.passes.framework import fail
 from ckmlir.passes.insert_barriers import InsertBarriers
 from ckmlir.passes.pipeline import PipelineFailure
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import run_operator
 from ckmlir.targets import get_target
 
 GEMM = find_operator("gemm")
@@ -30,6 +33,19 @@ def test_every_stage_can_be_kept_and_parses_back() -> None:
             assert ir.Module.parse(str(compiled.artifacts[stage])).operation.verify()
     assert {"trace", "ck-pipeline-loops", "llvm", "link"} <= set(compiled.timings)
     assert compiled.code_object.target == "gfx942"
+
+
+def test_what_results_print_is_a_line() -> None:
+    """Without code and elements: who looks at one wants to know which it is."""
+    softmax = find_operator("softmax")
+    problem = softmax.problem(m=64, n=512)
+    inputs = softmax.inputs(problem, GFX942)
+    result = run_operator(softmax, problem, inputs, GFX942, open_device("sim", GFX942))
+    assert result.kernel is not None
+    name, size = result.kernel.kernel_name, len(result.kernel.hsaco)
+    kernel = rf"CompiledKernel\('{name}', 'gfx942', hsaco=<{size} bytes>\)"
+    assert re.fullmatch(rf"RunResult\(y: float16 \[64, 512\]; {kernel}; 1 step, [0-9.e-]+ s\)", repr(result))
+    assert repr(result.kernel.code_object) == f"CodeObject('gfx942', kernels=['{name}'])"
 
 
 def test_an_invalid_spec_is_refused_with_every_reason() -> None:

@@ -13,7 +13,7 @@ MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 COMPRESSED = b"CCOB"
 _COUNT = struct.Struct("<Q")
 _ENTRY = struct.Struct("<QQQ")
-_MOST_ENTRIES = 256
+_MOST_ENTRIES, _LONGEST_NAME = 256, 256
 
 
 def is_bundle(data: bytes) -> bool:
@@ -50,14 +50,21 @@ def _code_objects(data: bytes) -> dict[str, bytes]:
     for _ in range(count):
         offset, size, length = _unpack(_ENTRY, data, position)
         position += _ENTRY.size
-        name = data[position : position + length].decode("utf-8", errors="replace")
+        name = _name(data[position : position + length], length)
         position += length
-        if offset + size > len(data) or position > len(data):
+        if offset + size > len(data):
             raise CodeObjectError(f"damaged bundle of code objects: {name} ends at byte {offset + size} of {len(data)}")
         _, is_device, target = name.partition("amdgcn-amd-amdhsa-")
         if is_device and size:
             found[target.lstrip("-")] = data[offset : offset + size]
     return found
+
+
+def _name(text: bytes, length: int) -> str:
+    """The name of an entry, such as "hipv4-amdgcn-amd-amdhsa--gfx942"; damage may be of any length."""
+    if length > _LONGEST_NAME or len(text) < length or not (text.isascii() and text.decode("latin-1").isprintable()):
+        raise CodeObjectError(f"damaged bundle of code objects: {length} bytes at the place of a name are none")
+    return text.decode("ascii")
 
 
 def _unpack(layout: struct.Struct, data: bytes, position: int) -> tuple[int, ...]:

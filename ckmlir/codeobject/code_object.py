@@ -96,6 +96,10 @@ class CodeObject:
     kernels: dict[str, Kernel]
     image: Image = field(repr=False)
 
+    def __repr__(self) -> str:
+        """Which kernels it has; what is said of each fills pages."""
+        return f"CodeObject({self.target!r}, kernels={list(self.kernels)})"
+
     @classmethod
     def parse(cls, source: bytes | str | os.PathLike[str], chip: str = "") -> "CodeObject":
         """Reads a code object from its bytes or from a file. `chip`: which one of a bundle for several chips is meant,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 
+from ckmlir.errors import counted
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Comparison, compare
 from ckmlir.ops.dtypes import numpy_dtype
@@ -47,6 +48,11 @@ class RunResult(Struct, frozen=True):
     compile_seconds: float
     run_seconds: float
     plan: Plan = field(default_factory=lambda: Plan((), ()))
+
+    def __repr__(self) -> str:
+        """What there is, without elements and code."""
+        outputs = ", ".join(f"{name}: {array.dtype} {list(array.shape)}" for name, array in self.outputs.items())
+        return f"RunResult({outputs}; {self.kernel}; {counted(len(self.plan.steps), 'step')}, {self.run_seconds:.3g} s)"
 
 
 def run_operator(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, counted
 
 if TYPE_CHECKING:
     from ckmlir.sim.checks.finding import Finding
@@ -57,6 +57,10 @@ class MissingInstruction(Struct, frozen=True):
         return f"{self.text} (encoding {encoding}, at 0x{self.address:x}{place}){reason}"
 
 
+NAMED = 4
+"""Instructions that an error names; it has all of them in a field."""
+
+
 class UnsupportedInstruction(SimulationError):
     """The kernel contains instructions without semantics; raised before anything runs, with all of them in
     `missing`."""
@@ -64,6 +68,8 @@ class UnsupportedInstruction(SimulationError):
     def __init__(self, kernel: str, missing: Sequence[MissingInstruction]) -> None:
         self.kernel = kernel
         self.missing = tuple(missing)
-        listed = "".join(f"\n  {instruction}" for instruction in self.missing)
-        count = len(self.missing)
-        super().__init__(f"kernel {kernel} has {count} instruction(s) the simulator cannot execute:{listed}")
+        named = [str(instruction) for instruction in self.missing[:NAMED]]
+        if len(self.missing) > NAMED:
+            named.append(f"and {len(self.missing) - NAMED} more")
+        count = counted(len(self.missing), "instruction")
+        super().__init__(f"kernel {kernel} has {count} that the simulator cannot execute: {'; '.join(named)}")

@@ -86,8 +86,8 @@ def _run(simulator: Simulator, code_object: CodeObject, launch: LaunchDescriptio
             launch.told(code_object), launch.kernel, launch.grid, launch.block, passed.values, launch.dynamic_lds
         )
         findings = list(simulator.remarks)
-    except UnsupportedInstruction as error:
-        raise CkmlirError(" ".join(str(error).split())) from None
+    except UnsupportedInstruction:
+        raise
     except CheckFailure as failure:
         findings, statistics = [*failure.findings, *failure.remarks], failure.statistics
     except SimulationError as error:

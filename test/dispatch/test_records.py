@@ -75,6 +75,7 @@ def test_what_a_killed_process_left_of_a_line_is_none(tmp_path: Path, before: by
     ("line", "words"),
     [
         (b"{", "is not JSON"), (b"[]", "expected an object with a schema"), (b"{}", "no field schema"),
+        (b'{"schema": 1, "a": 2, "a": 3}', 'is not JSON .an object gives the key "a" twice'),
         (b'{"schema": 2}', "schema=2 is newer than this version reads"), (b'{"schema": true}', "expected an object"),
     ],
 )  # fmt: skip

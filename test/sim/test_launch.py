@@ -327,7 +327,7 @@ def test_instructions_without_semantics_are_listed_before_anything_runs() -> Non
         simulator.launch(code_object, "k", arguments=[out, out])
     assert [item.text.split()[0] for item in caught.value.missing] == ["s_sendmsg", "s_rfe_b64"]
     assert "message 2 goes to graphics" in str(caught.value) and "belongs to trap handlers" in str(caught.value)
-    assert "encoding 0xbf90" in str(caught.value) and "kernel k has 2 instruction(s)" in str(caught.value)
+    assert "encoding 0xbf90" in str(caught.value) and "kernel k has 2 instructions that" in str(caught.value)
     assert (out.read(np.int32) == 5).all()
 
 

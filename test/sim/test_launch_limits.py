@@ -70,7 +70,7 @@ def test_what_no_decoder_knows_is_named_with_its_line() -> None:
         Simulator().launch(broken, "scale_add", arguments=[0, 0, 1.0, 0])
     message = str(caught.value)
     address = kernel.address + len(code) // 2 // 8 * 8
-    assert "kernel scale_add has 1 instruction(s)" in message
+    assert "kernel scale_add has 1 instruction that" in message
     assert f"unknown instruction (encoding 0xffffffff 0xffffffff, at 0x{address:x}, from /source/kernels.py:" in message
 
 

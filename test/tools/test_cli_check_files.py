@@ -76,6 +76,10 @@ def test_bundles_that_cannot_be_read(printed: Printed) -> None:
     for end in (24, 40, 60, 100, 5000):
         status, text = printed(whole[:end])
         assert status == 2 and "damaged bundle of code objects" in text
+    at = whole.index(b"hipv4")
+    for broken in (whole[:at] + b"\0" + whole[at + 1 :], whole[: at - 8] + struct.pack("<Q", 3000) + whole[at:]):
+        status, text = printed(broken)  # what is none is not printed
+        assert status == 2 and "at the place of a name are none" in text and text.count("\n") == 1 and len(text) < 200
     status, text = printed(b"CCOB" + bytes(60))
     assert status == 2 and "a compressed bundle of code objects; compile with --no-offload-compress" in text
 
