@@ -43,6 +43,7 @@ from ckmlir.passes.loop_body import READ
 from ckmlir.passes.pipeline_loops import IN_PIECES
 from ckmlir.passes.vectors import SHUFFLE, SLICE, length_of
 from ckmlir.passes.walk import by_name, expanded_functions, target_of, waves_of
+from ckmlir.passes.workgroup_waves import over_other_waves
 from ckmlir.targets.cdna import SIMDS
 
 Lower = Callable[[Lowering, ir.Operation], list[ir.Value]]
@@ -122,6 +123,8 @@ def lower_function(function: ir.Operation, named: dict[str, list[ir.Operation]])
             f"{waves} waves are {waves * WAVE_SIZE} threads; a workgroup "
             f"of {target.name} has at most {target.workgroup_size}",
         )
+    for op, over in over_other_waves((op for name in LOWERINGS for op in named.get(name, [])), waves):
+        fail(op, f"has a distribution over {over} waves; the workgroup has {waves} (ck.waves)")
     keep_apart(named.get(READ, []))
     fused = multiply_add.fuse([op for name in multiply_add.SUMS for op in named.get(name, [])])
     matrix = named.get(MATRIX, [])

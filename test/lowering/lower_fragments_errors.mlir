@@ -129,3 +129,15 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 }
+
+// -----
+
+!lds = !ck.lds<[4, 64], f16>
+module attributes {ck.target = "gfx942"} {
+  func.func @other_waves(%x: vector<1xf16>) attributes {ck.waves = 2 : i32, ck.lds_bytes = 512 : i64} {
+    %l = "ck.lds_alloc"() {layout = "lengths 4x64 order 0,1 pitch 64", offset = 0 : i64} : () -> !lds
+    // expected-error@+1 {{has a distribution over 4 waves; the workgroup has 2 (ck.waves)}}
+    "ck.lds_write"(%x, %l) {distribution = "d0: 4@wave, d1: 64@lane", registers = array<i32: 0>} : (vector<1xf16>, !lds) -> ()
+    return
+  }
+}

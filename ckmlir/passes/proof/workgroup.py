@@ -1,10 +1,9 @@
 """The workgroup is the one that the program's distributions are over, and one that the chip has."""
 
-from ckmlir.dialect.build import text_of
-from ckmlir.dialect.distribution import Distribution
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.finding import Finding, words_for
 from ckmlir.passes.walk import operations, waves_of
+from ckmlir.passes.workgroup_waves import over_other_waves
 
 MOST_WAVES = 16
 """Of a workgroup: 1024 work-items."""
@@ -19,11 +18,7 @@ def check_workgroup(function: ir.Operation, reference: ir.Operation | None) -> l
     if reference is not None and waves_of(reference) != waves:
         message = f"{WAVES} = {waves}: the unscheduled kernel has {waves_of(reference)}, and a schedule changes none"
         return [Finding("waves", function, message)]
-    for op in operations(function):
-        if "distribution" not in op.attributes:
-            continue
-        over = Distribution.parse(text_of(op, "distribution")).waves
-        if over not in (1, waves):
-            message = f"{words_for(op)} has a distribution over {over} waves; the workgroup has {waves} ({WAVES})"
-            return [Finding("waves", op, message)]
+    for op, over in over_other_waves(operations(function), waves):
+        message = f"{words_for(op)} has a distribution over {over} waves; the workgroup has {waves} ({WAVES})"
+        return [Finding("waves", op, message)]
     return []
