@@ -71,9 +71,9 @@ class IrPage(IrPrinter):
     _text: str = field(default="", init=False)
     _started: float = field(default=0.0, init=False)
 
-    def begin(self, module: ir.Module) -> None:
+    def begin(self, current: Pass, module: ir.Module) -> None:
         """Remember what the pass begins with."""
-        super().begin(module)
+        super().begin(current, module)
         self._text = self._text or str(module)
         self._started = time.perf_counter()
 

@@ -17,10 +17,10 @@ CONTEXT = 3
 
 @dataclass
 class IrPrinter:
-    """Prints the IR after passes.
+    """Prints the IR before and after passes.
 
     Attributes:
-        after: names of passes, or "all".
+        after, before: names of passes, or "all".
         changed: only where a pass changed something; of the others one line says so.
         diff: the lines that changed, not the whole.
         stream: where to; None: standard error.
@@ -30,10 +30,13 @@ class IrPrinter:
     changed: bool = False
     diff: bool = False
     stream: TextIO | None = None
+    before: Collection[str] = ()
     _before: str = field(default="", init=False)
 
-    def begin(self, module: ir.Module) -> None:
-        """Remember what the next pass begins with, where that matters."""
+    def begin(self, current: Pass, module: ir.Module) -> None:
+        """Print what is wanted before a pass, and remember what it begins with, where that matters."""
+        if _is_among(current, self.before):
+            print(f"// -----// IR Dump Before {current} //----- //\n{module}", file=self.stream or sys.stderr)
         if self.after and (self.changed or self.diff) and not self._before:
             self._before = str(module)
 
@@ -41,7 +44,7 @@ class IrPrinter:
         """Print what is wanted after a pass."""
         if not self.after:
             return
-        wanted = "all" in self.after or current.name in self.after or str(current) in self.after
+        wanted = _is_among(current, self.after)
         compares = self.changed or self.diff
         if not wanted and not compares:
             return
@@ -55,6 +58,10 @@ class IrPrinter:
             return
         shown = _difference(before, text) if self.diff else text
         print(f"// -----// IR Dump After {current} //----- //\n{shown}", file=self.stream or sys.stderr)
+
+
+def _is_among(current: Pass, names: Collection[str]) -> bool:
+    return "all" in names or current.name in names or str(current) in names
 
 
 def _difference(before: str, after: str) -> str:

@@ -86,6 +86,12 @@ def stage_of(op: ir.Operation) -> str | None:
     return str(op.attributes[STAGE].value) if STAGE in op.attributes else None
 
 
+def stage_named(op: ir.Operation) -> str:
+    """The same for messages."""
+    stage = stage_of(op)
+    return "what is of no stage" if stage is None else f"stage '{stage}'"
+
+
 Stages = dict[str | None, list[ir.Operation]]
 """The operations of a body by stage, in program order; None: those of no stage."""
 

@@ -20,6 +20,7 @@ from ckmlir.passes.loop_body import (
     operands_of,
     source_of,
     sources_of,
+    stage_named,
     stage_of,
     within,
 )
@@ -85,7 +86,7 @@ def check_values(steps: list[Placed], schedule: Schedule) -> None:
         op = placed.op
         for one in within(op) if placed.ahead else ():
             if one.name in MEMORY and one.name not in REPEATABLE:
-                fail(one, f"'{one.name}' in stage '{stage_of(op)}' cannot run ahead: its effect would happen twice")
+                fail(one, f"'{one.name}' in {stage_named(op)} cannot run ahead: its effect would happen twice")
         for operand in operands_of(op):
             value, iterations = source_of(operand, block, handed)
             source = producer(value)
@@ -97,9 +98,8 @@ def check_values(steps: list[Placed], schedule: Schedule) -> None:
                     cause = _cause(op, ahead, schedule)
                     fail(
                         cause,
-                        f"schedule '{schedule.name}' runs this before what it "
-                        f"uses (stage '{stage_of(cause)}' {placed.ahead} ahead, "
-                        f"stage '{stage_of(source)}' {ahead[source]} ahead)",
+                        f"schedule '{schedule.name}' runs this before what it uses "
+                        f"({stage_named(cause)} {placed.ahead} ahead, {stage_named(source)} {ahead[source]} ahead)",
                         [("the value is computed here", source)],
                     )
             elif iterations and value == block.arguments[0] and placed.ahead >= iterations:

@@ -6,6 +6,7 @@ import hashlib
 import shlex
 import time
 import traceback
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -20,6 +21,7 @@ from ckmlir.files import user_directory, write_atomically
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, PassFailure
 from ckmlir.passes.ir_printing import IrPrinter
+from ckmlir.passes.pass_statistics import Counted, operation_counts
 from ckmlir.passes.syntax import parse_pass
 
 
@@ -89,6 +91,8 @@ class PipelineRun(Struct):
     """IR text after the steps whose `produces` was asked for."""
     diagnostics: list[Diagnostic] = field(default_factory=list)
     """Warnings and remarks."""
+    counted: list[Counted] = field(default_factory=list)
+    """Operations before and behind each pass, where that was asked for."""
 
     def timing_report(self) -> str:
         """A table of milliseconds and share, one line a pass, and the total."""
@@ -118,6 +122,7 @@ def run_pipeline(
     keep: Collection[str] = (),
     dump_on_failure: bool | Path = True,
     stream: TextIO | None = None,
+    count: bool = False,
 ) -> PipelineRun:
     """Run `steps` on `module`, in place, with its context entered.
 
@@ -127,17 +132,19 @@ def run_pipeline(
     keep: names of `Step.produces` whose IR text is wanted.
     dump_on_failure: write the failing pass's input and replay command into this directory; True is the user's own
         directory of temporary files. Costs one clone of the module a pass.
+    count: count the operations behind each pass.
 
     Raises PipelineFailure. After that the module is not to be used.
     """
     run = PipelineRun()
     context = module.context
     prints = print_after if isinstance(print_after, IrPrinter) else IrPrinter(print_after, stream=stream)
+    counts = operation_counts(module) if count else Counter[str]()
     for step in steps:
         row = step if isinstance(step, Step) else Step(step)
         current = parse_pass(row.run) if isinstance(row.run, str) else row.run
         before = module.operation.clone() if dump_on_failure else None
-        prints.begin(module)
+        prints.begin(current, module)
         start = time.perf_counter()
         with exclusive(context), collect(context) as diagnostics:
             # What passes of others leave is always verified.
@@ -148,6 +155,8 @@ def run_pipeline(
         run.diagnostics += diagnostics
         if row.produces and row.produces in keep:
             run.artifacts[row.produces] = str(module)
+        if count:
+            run.counted.append(Counted(str(current), counts, counts := operation_counts(module)))
         prints.end(current, module)
     return run
 

@@ -26,7 +26,7 @@ from ckmlir.passes.loop_body import (
     Placed,
     has_effect,
     holds_loop,
-    stage_of,
+    stage_named,
     within,
 )
 from ckmlir.passes.loop_checks import (
@@ -229,7 +229,7 @@ def _slot_count(alloc: ir.Operation, steps: list[Placed], schedule: Schedule) ->
                 fail(
                     write,
                     f"schedule '{schedule.name}' overwrites an LDS tensor that is "
-                    f"still to be read: stage '{stage_of(write)}' writes {early} "
+                    f"still to be read: {stage_named(write)} writes {early} "
                     f"iterations ahead of the read into {slots} buffer{'s' if slots > 1 else ''}; "
                     f"{early + 1} are enough in any order",
                     [("the read is here", read)],

@@ -15,7 +15,7 @@ from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
 from ckmlir.passes.lds_traffic import traffic_of
-from ckmlir.passes.loop_body import Step, stage_of
+from ckmlir.passes.loop_body import Step, stage_named
 from ckmlir.passes.walk import nested, waves_of
 
 
@@ -109,7 +109,7 @@ def _too_close(
     lie = f"{barriers} barrier lies" if barriers == 1 else f"{max(barriers, 0) or 'no'} barriers lie"
     fail(
         op,
-        f"schedule '{schedule.name}': stage '{stage_of(op)}' {does} {tensor} while another group of waves may still "
+        f"schedule '{schedule.name}': {stage_named(op)} {does} {tensor} while another group of waves may still "
         f"{what} it: {lie} between them in the step, {schedule.groups} groups need {schedule.groups}; "
         f"move stages or barriers{also}",
         [(f"the {what} is here", other)],

@@ -55,13 +55,15 @@ def build_parser() -> argparse.ArgumentParser:
     add("-o", dest="output", default="-", metavar="FILE", help="output file; - is stdout (default)")
     add("--pass-pipeline", metavar="TEXT", help="builtin.module(pass{option=value …},…)")
     add("--verify-each", action="store_true", help="verify the module after every pass")
+    add("--print-ir-before", action="append", default=[], metavar="PASS", help="print the IR before this pass, or all")
     add("--print-ir-after-all", action="store_true", help="print the IR to stderr after every pass")
-    add("--print-ir-after", action="append", default=[], metavar="PASS", help="print the IR to stderr after this pass")
+    add("--print-ir-after", action="append", default=[], metavar="PASS", help="print the IR after this pass, or all")
     add("--print-ir-after-change", action="store_true", help="print the IR after passes that changed something")
     add("--print-ir-diff", action="store_true", help="print the lines that each pass changed instead of all IR")
     add("--html", metavar="FILE", help="write a page of the IR pass by pass: what changed, and schedules")
     add("--run-reproducer", action="store_true", help="run the pass that the file, a reproducer, names in its head")
     add("--timing", action="store_true", help="print the time of each pass to stderr")
+    add("--pass-statistics", action="store_true", help="print which operations came and went with each pass to stderr")
     add("--split-input-file", action="store_true", help="process the parts between // ----- lines one by one")
     add("--verify-diagnostics", action="store_true", help="compare diagnostics with expected-… comments")
     add("--mlir-print-debuginfo", action="store_true", help="print source locations")
@@ -192,6 +194,7 @@ def _process(piece: str, passes: list[Pass], context: ir.Context, options: argpa
             verify_each=options.verify_each,
             print_after=printer,
             dump_on_failure=_reproducers(options),
+            count=options.pass_statistics,
         )
     except PipelineFailure as failure:
         return Outcome(None, _named(found + failure.diagnostics, name))
@@ -200,6 +203,10 @@ def _process(piece: str, passes: list[Pass], context: ir.Context, options: argpa
             _write(options.html, printer.render(name))
     if options.timing:
         print(run.timing_report(), file=sys.stderr)
+    if options.pass_statistics:
+        from ckmlir.passes.pass_statistics import statistics_report
+
+        print(statistics_report(run.counted), file=sys.stderr)
     found += run.diagnostics
     with collect(context) as last:
         try:
@@ -220,7 +227,8 @@ def _printer(options: argparse.Namespace) -> IrPrinter:
     kind = IrPrinter if options.html is None else IrPage
     compares = options.print_ir_after_change or options.print_ir_diff
     every = options.print_ir_after_all or (compares and not options.print_ir_after)
-    return kind(["all"] if every else options.print_ir_after, options.print_ir_after_change, options.print_ir_diff)
+    after = ["all"] if every else options.print_ir_after
+    return kind(after, options.print_ir_after_change, options.print_ir_diff, before=options.print_ir_before)
 
 
 def _replayed(options: argparse.Namespace, text: str) -> str:

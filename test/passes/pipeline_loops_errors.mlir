@@ -57,6 +57,25 @@ func.func @used_before(%p: !llvm.ptr<1>, %n: i32) attributes {ck.waves = 1 : i32
 
 !view = !ck.view<i32, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)">
 !window = !ck.window<i32, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)", [64]>
+func.func @used_before_and_of_no_stage(%p: !llvm.ptr<1>, %n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %v = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !view
+  %l = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64"} : () -> !ck.lds<[64], i32>
+  scf.for %i = %zero to %n step %one : i32 {
+    %w = "ck.make_window"(%v, %i) {ck.stage = "load"} : (!view, i32) -> !window
+    // expected-note@+1 {{the value is computed here}}
+    %t = "ck.load_fragment"(%w) {distribution = "d0: 64@lane", registers = array<i32: 0>} : (!window) -> vector<1xi32>
+    // expected-error@+1 {{schedule 's' runs this before what it uses (stage 'to_lds' 1 ahead, what is of no stage 0 ahead)}}
+    "ck.lds_write"(%t, %l) {ck.stage = "to_lds", distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xi32>, !ck.lds<[64], i32>) -> ()
+  } {ck.schedule = "schedule s 1; ahead to_lds 1"}
+  return
+}
+
+// -----
+
+!view = !ck.view<i32, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)">
+!window = !ck.window<i32, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)", [64]>
 func.func @store_ahead(%p: !llvm.ptr<1>, %n: i32, %x: vector<1xi32>) attributes {ck.waves = 1 : i32} {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32

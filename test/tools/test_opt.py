@@ -90,6 +90,22 @@ def test_printing_and_timing_go_to_stderr(source: Path, capsys: pytest.CaptureFi
     assert "Dump" not in out and out.count("arith.addi") == 1
     assert main([str(source), "--cse", "--canonicalize", "--print-ir-after", "cse"]) == 0
     assert re.findall("IR Dump After (.*) //-----", capsys.readouterr().err) == ["cse"]
+    assert main([str(source), "--cse", "--canonicalize", "--print-ir-before", "canonicalize"]) == 0
+    err = capsys.readouterr().err
+    assert re.findall("IR Dump (.*) //-----", err) == ["Before canonicalize"] and err.count("arith.addi") == 1
+    assert main([str(source), "--cse", "--canonicalize", "--print-ir-before", "all", "--print-ir-after", "cse"]) == 0
+    printed = re.findall("IR Dump (.*) //-----", capsys.readouterr().err)
+    assert printed == ["Before cse", "After cse", "Before canonicalize"]
+
+
+def test_statistics_of_passes(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Operations before and behind each pass, and which they were."""
+    assert main([str(source), "--cse", "--canonicalize", "--pass-statistics"]) == 0
+    head, *rows = capsys.readouterr().err.splitlines()
+    assert head.split() == ["before", "behind", "operations"]
+    assert [row.split(maxsplit=2) for row in rows] == [
+        ["4", "3", "cse: -1 arith.addi"], ["3", "3", "canonicalize: as many of each"]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_the_page_shows_the_files() -> None:
 def test_the_commands_of_the_page_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tools = {"ckmlir": cli.main, "ckmlir-opt": opt.main}
     commands = re.findall(r"^\$ (.*)\n((?:[^$`].*\n)*)", PAGE, re.MULTILINE)
-    assert len(commands) == 9
+    assert len(commands) == 10
     for command, expected in commands:
         command, _, output = command.partition(" > ")
         tool, *words = shlex.split(command)
