@@ -83,7 +83,8 @@ class _Inference(Struct, dict=True):
             group.reason = producer(value)
         for op in body:
             self._unify(op)
-        choices = self._choose_for_load, self._expand, self._choose_for_store, self._choose_for_index
+        by_memory = self._choose_for_store, self._choose_for_index
+        choices = self._choose_for_load, self._expand, self._choose_for_places, *by_memory
         while any(step(body) for step in (self._propagate, *choices)):
             pass
         for value, group in self.group_of.items():
@@ -297,6 +298,21 @@ class _Inference(Struct, dict=True):
     def _choose(self, op: ir.Operation, tile: ir.Value, accessed: ir.Value) -> bool:
         group = self.group_of[tile]
         return group.distribution is None and self._set(group, self._for_access(op, accessed, group), op)
+
+    def _choose_for_places(self, body: list[ir.Operation]) -> bool:
+        """Coordinates that are reduced, and meet no tile that memory constrains, lie in any way: lanes along the last
+        dimension.
+        """
+        for op in body:
+            group = self.group_of[op.results[0]] if op.name == "ck.coordinates" else None
+            if group is not None and group.distribution is None and self._is_reduced(group):
+                lengths = tile_of(op.results[0]).lengths
+                return self._set(group, coalesced(lengths, waves_of(self.function), len(lengths) - 1, 1), op)
+        return False
+
+    @staticmethod
+    def _is_reduced(group: _Group) -> bool:
+        return any(use.owner.operation.name == "ck.reduce" for one in group.members for use in one.uses)
 
     def _is_index(self, op: ir.Operation) -> bool:
         """Whether what is loaded becomes the indices of a gather or scatter."""
