@@ -35,7 +35,7 @@ from ckmlir.lowering.bytes_as_dwords import use_dwords
 from ckmlir.lowering.codeobject import LEVEL
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
 from ckmlir.lowering.keep_apart import keep_apart
-from ckmlir.lowering.matrix_distances import EXCHANGES, keep_distances, lengthen_distances
+from ckmlir.lowering.matrix_distances import EXCHANGES, keep_distances, lengthen_distances, wait_before_cuts
 from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.framework import Pass, fail
@@ -133,6 +133,7 @@ def lower_function(function: ir.Operation, named: dict[str, list[ir.Operation]])
     keep_distances(function, [] if accumulation else matrix, exchanges)
     if not accumulation:
         lengthen_distances(matrix, target)
+        wait_before_cuts(named.get(CUT, []), target)
     use_dwords(function, [op for name in (SLICE, SHUFFLE) for op in named.get(name, [])])
     lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
     if not 0 <= lds_bytes <= target.lds_bytes:

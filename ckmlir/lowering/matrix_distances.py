@@ -10,6 +10,10 @@ before, from their ends (GCNHazardRecognizer, getWaitStatesSince). Where a block
 the second also on the way through the first, on which it is not executed: one wait state too many. What is computed
 from accumulators where a loop has been left then comes a state too early, and so does a move between lanes (DPP,
 V_PERMLANE32_SWAP_B32), two states behind whatever wrote its register: what a branch carries is copied right before it.
+
+It comes to each block once: where two ways lead to a use, what stands in front of both counts as far away as by the one
+that it goes first, be the other shorter. So products whose elements waves may branch around are waited for in front of
+the branch.
 """
 
 from collections.abc import Iterator
@@ -30,6 +34,13 @@ LONGEST = 64
 MISCOUNTED = "s_nop 1"
 """2 wait states: a block with two branches, and another such between it and the matrix instruction. All that a move
 between lanes takes."""
+CUT = "ck.cut_vector"
+MOST_MORE = 4
+"""Wait states beyond passes before vector arithmetic may read a result, at most (LLVM, GCNHazardRecognizer,
+checkMAIVALUHazards: 20 for 16 passes on gfx950)."""
+CYCLES_OF_A_PASS = 4
+MOST_AT_ONCE = 16
+"""Wait states of one S_NOP (CDNA3 ISA, 12.5 "SOPP Instructions")."""
 EXCHANGES = ("ck.exchange", "ck.half")
 PASSED_ON = (*VIEWS_OF_REGISTERS, "vector.extract", "vector.from_elements", "vector.shuffle")
 """What leaves a value in the registers where it is, or may."""
@@ -47,14 +58,49 @@ def keep_distances(function: ir.Operation, matrix: list[ir.Operation], exchanges
     for block in dict.fromkeys((*_users(matrix), *exchanging)):
         if block in behind_branches:
             with ir.InsertionPoint.at_block_begin(block), block.operations[0].location:
-                attributes = {
-                    "asm_string": ir.StringAttr.get(MISCOUNTED),
-                    "constraints": ir.StringAttr.get(""),
-                    "has_side_effects": ir.UnitAttr.get(),
-                }
-                create("llvm.inline_asm", [], [], attributes)
-                none = ir.Attribute.parse("#rocdl<sched_group_mask none>")
-                ir.Operation.create("rocdl.sched.barrier", attributes={"mask": none})
+                _wait(MISCOUNTED)
+                _keep_order()
+
+
+def wait_before_cuts(cuts: list[ir.Operation], target: Target) -> None:
+    """Put wait states in front of the branch around a cut of what has just been multiplied in its block."""
+    for op in cuts:
+        cycles = [target.mfma_cycles[text_of(one, "instruction")] for one in _multiplied(op.operands[0], op.block)]
+        if not cycles:
+            continue
+        states = max(cycles) // CYCLES_OF_A_PASS + MOST_MORE
+        parts = [min(MOST_AT_ONCE, states - start) for start in range(0, states, MOST_AT_ONCE)]
+        with ir.InsertionPoint(op), op.location:
+            _keep_order()
+            _wait("\n".join(f"s_nop {part - 1}" for part in parts))
+
+
+def _wait(states: str) -> None:
+    """Wait states where this stands."""
+    attributes = {
+        "asm_string": ir.StringAttr.get(states),
+        "constraints": ir.StringAttr.get(""),
+        "has_side_effects": ir.UnitAttr.get(),
+    }
+    create("llvm.inline_asm", [], [], attributes)
+
+
+def _keep_order() -> None:
+    """LLVM moves nothing from one side of this to the other."""
+    none = ir.Attribute.parse("#rocdl<sched_group_mask none>")
+    ir.Operation.create("rocdl.sched.barrier", attributes={"mask": none})
+
+
+def _multiplied(value: ir.Value, block: ir.Block) -> Iterator[ir.Operation]:
+    """The matrix instructions of a block whose results a value has, as they are."""
+    owner = producer(value)
+    if owner is None or owner.block != block:
+        return
+    if owner.name == MATRIX:
+        yield owner
+    elif owner.name in PASSED_ON:
+        for part in owner.operands:
+            yield from _multiplied(part, block)
 
 
 def lengthen_distances(matrix: list[ir.Operation], target: Target) -> None:

@@ -97,4 +97,24 @@ module attributes {ck.target = "gfx942"} {
     %t = "ck.exchange"(%s) {mask = 1 : i64} : (vector<2xf32>) -> vector<2xf32>
     return
   }
+
+  // Waves may branch around a cut of what has just been multiplied: 8 passes and 4 states are waited for in front of it,
+  // once: the second cut stands in another block.
+  // CHECK-LABEL: llvm.func @cut
+  // CHECK: rocdl.mfma
+  // CHECK: rocdl.sched.barrier
+  // CHECK-NEXT: llvm.inline_asm has_side_effects "s_nop 11", ""
+  // CHECK: cf.cond_br
+  // CHECK: ^bb2(%{{.*}}: vector<16xf32>):
+  // CHECK-NOT: s_nop
+  // CHECK: llvm.return
+  func.func @cut(%a: !frag, %b: !frag, %bound: vector<1xi32>, %lane: i32) attributes {ck.waves = 4 : i32, ck.in_pieces} {
+    %z = arith.constant dense<0.0> : !acc
+    %d = "ck.mfma"(%a, %b, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %c = "ck.cut_vector"(%d, %bound, %lane) {columns = array<i32: 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27>, other = 0.0 : f32}
+      : (!acc, vector<1xi32>, i32) -> !acc
+    %e = "ck.cut_vector"(%c, %bound, %lane) {columns = array<i32: 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27>, front, other = 0.0 : f32}
+      : (!acc, vector<1xi32>, i32) -> !acc
+    return
+  }
 }

@@ -11,12 +11,14 @@ import pytest
 from operator_runner import CHIPS, named, outcome
 from poisoned_pages import poisoned
 
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
 from ckmlir.sim.checks import parse_checks
+from ckmlir.sim.checks.static import static_findings
 from ckmlir.targets import get_target
 
 PREFILL, FMHA = find_operator("fmha_batch_prefill"), find_operator("fmha_fwd")
@@ -164,6 +166,17 @@ def test_lists_that_are_refused(name: str, values: list[int], words: str) -> Non
     with pytest.raises(RequestError) as refused:
         PREFILL.check_inputs(problem, {**arrays, name: np.array(values, np.int32)})
     assert words in str(refused.value)
+
+
+def test_scores_are_waited_for_before_a_branch_around_both_ends_of_a_window() -> None:
+    """LLVM counts by the longer of two ways only, through the selections."""
+    lengths: Keys = {"seqlens_q": (8, 2), "seqlens_k": (1, 200), "hk": 2}
+    problem = PREFILL.problem(
+        **{**BASE, **lengths}, dtype="bf16", mask="window:63,0", page_size=8, kv_layout="vectorised"
+    )
+    target = get_target("gfx950")
+    code = compile_kernel(PREFILL, PREFILL.spec(problem, target), target)
+    assert not static_findings(code.code_object, code.kernel_name, ["hazard"])
 
 
 def test_v_in_vectors_is_not_copied() -> None:
