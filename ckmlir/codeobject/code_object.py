@@ -108,6 +108,8 @@ class CodeObject:
         Raises:
             CodeObjectError: The file cannot be read, or is not an AMDGPU code object, or is damaged, or not for `chip`.
         """
+        if not isinstance(source, (bytes, str, os.PathLike)):
+            raise CodeObjectError(f"a code object is bytes or the name of a file, not {type(source).__name__}")
         data = source if isinstance(source, bytes) else _read(Path(source))
         if is_bundle(data):
             data = from_bundle(data, chip)

@@ -135,6 +135,7 @@ def check_move(destination: Any, source: Any, size: Any) -> None:
 
 def check_fill(destination: Memory, byte: Any, size: Any) -> None:
     """Raise DeviceError for a value that is not a byte, or more bytes than the memory has."""
+    _check_memory(destination)
     if not _is_whole(byte) or byte > 255 or not _is_whole(size) or size > destination.size:
         raise DeviceError(f"cannot fill {size} of {destination.size} bytes with {byte}")
 
@@ -164,7 +165,13 @@ def check_destination(memory: Memory, array: Any) -> None:
 
 def check_copy(memory: Memory, array: Array) -> None:
     """Raise DeviceError for an array that cannot be copied to or from device memory as it is."""
+    _check_memory(memory)
     if not array.flags.c_contiguous:
         raise DeviceError("copies take contiguous arrays")
     if array.nbytes > memory.size:
         raise DeviceError(f"a copy of {array.nbytes} bytes exceeds the {memory.size} bytes of device memory")
+
+
+def _check_memory(memory: Any) -> None:
+    if not hasattr(memory, "address") or not hasattr(memory, "size"):
+        raise DeviceError(f"expected memory of the device, as allocate gives it, not {type(memory).__name__}")

@@ -158,6 +158,17 @@ def native_array(array: npt.ArrayLike) -> npt.NDArray[Any]:
     return found.astype(found.dtype.newbyteorder("="), copy=False)
 
 
+def _item(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """A type of elements. Raises LaunchError where it is none, or has no bytes."""
+    try:
+        item = np.dtype(dtype)
+    except (TypeError, ValueError, ZeroDivisionError):
+        item = np.dtype("V0")
+    if not item.itemsize:
+        raise LaunchError(f"memory is read as elements of a NumPy type, such as 'f4'; there is none called {dtype!r}")
+    return item
+
+
 class DeviceMemory:
     """One allocation. The address is what kernels see; contents move by `write` and `read`.
 
@@ -220,9 +231,9 @@ class DeviceMemory:
         """A copy of device memory as an array; without a shape, all of it from `offset` in one dimension.
 
         Raises:
-            LaunchError: The range is not within the allocation, or the memory was freed.
+            LaunchError: The range is not within the allocation, the memory was freed, or there is no such dtype.
         """
-        item = np.dtype(dtype)
+        item = _item(dtype)
         if not item.isnative:
             raise LaunchError(f"memory cannot be read as elements of type {item}, of another byte order")
         if shape is None:

@@ -64,8 +64,8 @@ class Simulator:
             raise LaunchError(f"jobs {jobs}: at least 1 is needed")
         if not isinstance(seed, (int, np.integer)) or seed < 0:
             raise LaunchError(f"seed {seed}: expected a whole number, 0 or more")
-        if branch_budget < 1:
-            raise LaunchError(f"branch_budget {branch_budget}: a launch needs at least 1 branch")
+        if not isinstance(branch_budget, (int, np.integer)) or not 1 <= branch_budget < 1 << 63:
+            raise LaunchError(f"branch_budget {branch_budget!r}: a launch needs at least 1 branch, at most 2^63 - 1")
         try:
             self.checks = parse_checks(checks or ())
         except ValueError as error:
@@ -73,8 +73,8 @@ class Simulator:
         if target is not None and target not in _TARGETS:
             raise LaunchError(f"the simulator does not know {target!r}; it knows {', '.join(_TARGETS)}")
         seconds = default_patience() if patience is None else patience
-        if not seconds > 0:
-            raise LaunchError(f"patience {seconds}: a workgroup needs more than 0 seconds")
+        if not isinstance(seconds, (int, float, np.integer, np.floating)) or not seconds > 0:
+            raise LaunchError(f"patience {seconds!r}: expected seconds, more than 0")
         self.target = target
         self.jobs = jobs
         self.observer: Observer | None = None
@@ -119,6 +119,8 @@ class Simulator:
             CodeObjectError: There is no such kernel.
             UnsupportedInstruction: The kernel has instructions without semantics.
         """
+        if not isinstance(code_object, CodeObject):
+            raise LaunchError(f"a code object is launched (CodeObject.parse), not {type(code_object).__name__}")
         expected = self.target or code_object.target
         if code_object.target != expected or code_object.target not in _TARGETS:
             known = self.target or ", ".join(_TARGETS)

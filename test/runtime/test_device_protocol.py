@@ -216,6 +216,16 @@ def test_wrong_requests(device: Device, module: Module) -> None:
         device.copy(memory, memory, None)  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="memory of the device, or what allocate_host gave, is copied; got 'x'"):
         device.copy(memory, "x", 4)  # type: ignore[arg-type]
+    for wrong in (None, "x", 8):
+        for action in (
+            lambda wrong=wrong: device.write(wrong, np.zeros(4, np.float32)),
+            lambda wrong=wrong: device.read(np.zeros(4, np.float32), wrong),
+            lambda wrong=wrong: device.fill(wrong, 0, 1),
+        ):
+            with pytest.raises(DeviceError, match="expected memory of the device, as allocate gives it, not"):
+                action()
+    with pytest.raises(DeviceError, match="a code object is bytes or the name of a file, not NoneType"):
+        device.load(None)  # type: ignore[arg-type]
     for byte, size in ((0, 9), (256, 8), (0, None)):
         with pytest.raises(DeviceError, match=f"cannot fill {size} of 8 bytes with {byte}"):
             device.fill(memory, byte, size)  # type: ignore[arg-type]

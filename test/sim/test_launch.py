@@ -42,6 +42,15 @@ def test_limits_that_make_no_sense_are_refused() -> None:
     memory = simulator.allocate(256)
     for action, message in (
         (lambda: Simulator(branch_budget=-1), "branch_budget -1: a launch needs at least 1 branch"),
+        (lambda: Simulator(branch_budget=1.5), "branch_budget 1.5: a launch needs"),  # type: ignore[arg-type]
+        (lambda: Simulator(branch_budget="x"), "branch_budget 'x': a launch needs"),  # type: ignore[arg-type]
+        (lambda: Simulator(branch_budget=1 << 63), "branch_budget 9223372036854775808: .* at most 2\\^63 - 1"),
+        (lambda: Simulator(patience="x"), "patience 'x': expected seconds, more than 0"),  # type: ignore[arg-type]
+        (lambda: Simulator(patience=float("nan")), "patience nan: expected seconds, more than 0"),
+        (lambda: Simulator(checks=5), "checks: expected names of checkers, not 5"),  # type: ignore[arg-type]
+        (lambda: simulator.launch(b"code"), "a code object is launched .*, not bytes"),  # type: ignore[arg-type]
+        (lambda: memory.read("x"), "elements of a NumPy type, such as 'f4'; there is none called 'x'"),
+        (lambda: memory.read([]), "there is none called \\[\\]"),
         (lambda: Simulator(seed=-1), "seed -1: expected a whole number"),
         (lambda: Simulator(jobs=None), "jobs None: at least 1"),  # type: ignore[arg-type]
         (lambda: Simulator(checks="rece"), "checks: 'rece' is not a checker"),

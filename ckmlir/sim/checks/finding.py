@@ -130,15 +130,17 @@ def parse_checks(chosen: str | Iterable[str]) -> frozenset[str]:
     """The checkers of a list of names, or of names separated by commas; "all" stands for all but those on request.
 
     Raises:
-        ValueError: An unknown name, or an empty one.
+        ValueError: An unknown name, an empty one, or no names.
     """
+    if not isinstance(chosen, Iterable):
+        raise ValueError(f"expected names of checkers, not {chosen!r}")
     names: set[str] = set()
     for word in chosen.split(",") if isinstance(chosen, str) else chosen:
         name = word.strip() if isinstance(word, str) else word
         if name == "all":
             names |= {one.name for one in CHECKERS.values() if not one.on_request}
             continue
-        if name not in CHECKERS:
+        if not isinstance(name, str) or name not in CHECKERS:
             raise ValueError(f"{name!r} is not a checker; choose all, or from {', '.join(CHECKERS)}")
         names.add(name)
     return frozenset(names)
