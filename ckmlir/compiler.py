@@ -273,8 +273,13 @@ def finish(
     """
     from ckmlir.lowering.accumulator_form import has_accumulator_form
     from ckmlir.lowering.codeobject import emit_code_object
+    from ckmlir.lowering.resident_waves import spilled, wished, withdraw
 
-    compiled = emit_code_object(module, target, keep=set(keep) & set(OBJECT_STAGES), argument_names=kernels)
+    kept = set(keep) & set(OBJECT_STAGES)
+    compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
+    if wished(module) and spilled(compiled.code_object):
+        withdraw(module)
+        compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
     if has_accumulator_form(module):
         for name in kernels:
             _check_distances(compiled.code_object, name)

@@ -69,7 +69,12 @@ Argument = PointerArgument | ScalarArgument
 
 
 def kernel(
-    name: str, *, target: Target, waves: int, arguments: Mapping[str, Argument] | None = None
+    name: str,
+    *,
+    target: Target,
+    waves: int,
+    arguments: Mapping[str, Argument] | None = None,
+    waves_a_simd: int = 1,
 ) -> Callable[[Callable[..., None]], Kernel]:
     """Trace the decorated function into a kernel.
 
@@ -78,11 +83,15 @@ def kernel(
     parameter called `given`. Its body runs once; what it does to traced values becomes the kernel's tile IR, which is
     verified.
 
+    `waves_a_simd`: for how many waves of a SIMD registers leave room, where nothing is spilled for that. By default
+    LLVM orders instructions for a wave that is alone where a workgroup has at most four, and may take up to 512
+    registers.
+
     Raises:
         TracingError: the name is not an identifier, the waves do not make a workgroup, an argument has no type, or what
             the function traces is not valid.
     """
-    _check_request(name, target, waves, arguments)
+    _check_request(name, target, waves, waves_a_simd, arguments)
 
     def decorate(function: Callable[..., None]) -> Kernel:
         if not callable(function):
@@ -93,7 +102,7 @@ def kernel(
             with ir.InsertionPoint(module.body):
                 body = _gpu_module(target)
             with ir.InsertionPoint(body):
-                names = _trace_function(name, function, waves, arguments)
+                names = _trace_function(name, function, waves, arguments, waves_a_simd)
             current().require_opened()
             verify(module)
         return Kernel(module, name, target, waves, names)
@@ -101,7 +110,7 @@ def kernel(
     return decorate
 
 
-def _check_request(name: Any, target: Any, waves: Any, arguments: Any) -> None:
+def _check_request(name: Any, target: Any, waves: Any, waves_a_simd: Any, arguments: Any) -> None:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][\w.$]*", name, re.ASCII):
         raise TracingError(f"a kernel's name is an identifier, not {described(name)}")
     if not isinstance(target, Target):
@@ -110,6 +119,11 @@ def _check_request(name: Any, target: Any, waves: Any, arguments: Any) -> None:
     if isinstance(waves, bool) or not isinstance(waves, int) or not 1 <= waves <= most:
         raise TracingError(
             f"kernel '{name}': a workgroup of {target.name} has 1 to {most} waves, not {described(waves)}"
+        )
+    together = target.waves_per_simd
+    if isinstance(waves_a_simd, bool) or not isinstance(waves_a_simd, int) or not 1 <= waves_a_simd <= together:
+        raise TracingError(
+            f"kernel '{name}': a SIMD of {target.name} holds 1 to {together} waves, not {described(waves_a_simd)}"
         )
     if arguments is not None and not isinstance(arguments, Mapping):
         raise TracingError(f"kernel '{name}': arguments are types by name, not {described(arguments)}")
@@ -125,7 +139,11 @@ def _gpu_module(target: Target) -> ir.Block:
 
 
 def _trace_function(
-    name: str, function: Callable[..., object], waves: int, arguments: Mapping[str, Argument] | None
+    name: str,
+    function: Callable[..., object],
+    waves: int,
+    arguments: Mapping[str, Argument] | None,
+    waves_a_simd: int,
 ) -> tuple[str, ...]:
     """Append the kernel's function; returns the names of its arguments."""
     annotations: list[tuple[str, Any]] = (
@@ -155,6 +173,7 @@ def _trace_function(
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
             "arg_attrs": ir.ArrayAttr.get(attributes),
             "ck.waves": integer(waves, 32),
+            **({"ck.waves_a_simd": integer(waves_a_simd, 32)} if waves_a_simd > 1 else {}),
         },
         regions=1,
     )

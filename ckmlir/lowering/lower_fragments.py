@@ -36,6 +36,8 @@ from ckmlir.lowering.codeobject import LEVEL
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
 from ckmlir.lowering.keep_apart import keep_apart
 from ckmlir.lowering.matrix_distances import EXCHANGES, keep_distances, lengthen_distances, wait_before_cuts
+from ckmlir.lowering.resident_waves import WISH, option_of
+from ckmlir.lowering.settled_sums import SUM, settle
 from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.framework import Pass, fail
@@ -128,6 +130,7 @@ def lower_function(function: ir.Operation, named: dict[str, list[ir.Operation]])
     keep_apart(named.get(READ, []))
     fused = multiply_add.fuse([op for name in multiply_add.SUMS for op in named.get(name, [])])
     matrix = named.get(MATRIX, [])
+    settle(function, named.get(SUM, []), matrix)
     accumulation = use_accumulator_form(function, matrix, waves)
     exchanges = [op for name in EXCHANGES for op in named.get(name, [])]
     keep_distances(function, [] if accumulation else matrix, exchanges)
@@ -243,6 +246,9 @@ def _finish_function(function: ir.Operation, waves: int, accumulation: bool, *, 
         attributes["passthrough"] = ir.ArrayAttr.get(
             [*attributes.get("passthrough", ()), *_option("amdgpu-ieee", "false")]
         )
+    if WISH in function.attributes:
+        attributes[WISH] = function.attributes[WISH]
+        attributes["passthrough"] = ir.ArrayAttr.get([*attributes.get("passthrough", ()), *option_of(function)])
     if "arg_attrs" in function.attributes:
         attributes["arg_attrs"] = ir.ArrayAttr.get(
             [_without_ck(argument) for argument in function.attributes["arg_attrs"]]

@@ -13,6 +13,7 @@ from ckmlir.lang.carried import Carried
 from ckmlir.lang.kernel import Argument
 from ckmlir.lang.values import as_scalar
 from ckmlir.ops.contraction import residues_kernel, windows_kernel
+from ckmlir.ops.contraction.block_resources import block_resources
 from ckmlir.ops.contraction.chain_kernel import multiplied
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
 from ckmlir.ops.contraction.depthwise_kernel import windowed_sums
@@ -28,6 +29,7 @@ from ckmlir.ops.contraction.table_kernel import Table, numbers_of
 from ckmlir.ops.contraction.walks_kernel import WALKS
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.targets import Target
+from ckmlir.targets.cdna import SIMDS
 
 ALL_WALKS = {**WALKS, "classes": CLASSES}
 """By the names of `ContractionSpec.walk`."""
@@ -51,11 +53,21 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
     passed = () if isinstance(walk, Table) else numbers_of(spec)
     arguments: dict[str, Argument] = {**walk.arguments(spec), **dict.fromkeys(passed, number)}
 
-    @kernel(spec.name, target=target, waves=spec.wave_count, arguments=arguments)
+    together = _waves_a_simd(spec, target)
+
+    @kernel(spec.name, target=target, waves=spec.wave_count, arguments=arguments, waves_a_simd=together)
     def contraction(given: SimpleNamespace) -> None:
         walk.walk(spec, given, Block(spec, target))
 
     return contraction
+
+
+def _waves_a_simd(spec: ContractionSpec, target: Target) -> int:
+    """For how many waves of a SIMD registers leave room: for two where that is wished for, a transposed A takes none of
+    them, and LDS has room for the second's workgroup."""
+    resident = target.lds_bytes // max(block_resources(spec).lds, 1)
+    able = spec.layout[0] == "R" and spec.wave_count == SIMDS and resident > 1
+    return 2 if spec.makes_room and able else 1
 
 
 class Block:

@@ -251,6 +251,14 @@ class ContractionSpec(Spec):
         return bool(scales) and all(one.is_power and one.group < self.mfma[2] for one in scales)
 
     @property
+    def makes_room(self) -> bool:
+        """Whether registers are to leave room for another workgroup on a compute unit: columns have scales of groups
+        that one matrix instruction takes as a whole, so that its sums are scaled as they come."""
+        columns = any(one.is_of_columns(self.block[1]) for one in map(ScaleSpec.parse, self.scaling))
+        whole = self.mfma[2] == self.piece == self.block[2]
+        return columns and whole and not (self.scaled_by_instruction or self.shuffled)
+
+    @property
     def scales(self) -> tuple[str, ...]:
         """The arrays of scales."""
         return tuple(ScaleSpec.parse(text).name for text in self.scaling)

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from ckmlir.ops.contraction.block_depths import bound_by_lds, depth_of
+from ckmlir.ops.contraction.block_depths import VECTOR_BYTES, bound_by_lds, depth_of
 from ckmlir.ops.contraction.block_sizes import EIGHT_WAVES, FOUR_WAVES, LARGE, MEDIUM, NARROW, SMALL, TALL_WAVES
 from ckmlir.ops.contraction.contraction_spec import accumulator_type
 from ckmlir.ops.contraction.few_rows import few_rows
@@ -42,6 +42,8 @@ MOST_FOR_TWO_STEPS = 128
 transposed operands beside them do not find enough in the other."""
 MOST_LARGE_BLOCKS = 3
 """Schedules that load further ahead than this are for products bound by memory, which small blocks serve better."""
+MOST_OF_ONE_PRODUCT = 4
+"""Arrays that its loop loads: A, B, and scales of both."""
 OTHER_WAVES = ((1, 4), (4, 1), (2, 4), (4, 2), (1, 2), (2, 1), (1, 1))
 """What a named block gets that the preferred waves do not divide, or have no registers for; the best first."""
 SIDE_BY_SIDE = (1, 4)
@@ -83,7 +85,7 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
                 if wish.compares_rows:  # short steps, if groups of scales are no longer; else few loads of a wave
                     found.append(Plan(name, (size, size, min(depth // 2, wish.compared_depth)), waves))
                     waves = wish.waves or EIGHT_WAVES
-                found.append(Plan(name, (size, size, depth), waves, NARROW if wish.crowded and size == LARGE else 0))
+                found.append(Plan(name, (size, size, depth), waves, _columns(wish, size, target)))
     if wish.schedule is None:
         found = [one for one in found if one.schedule != PREFERRED[0] or _room_for_two_steps(wish, one, target)]
     return found
@@ -147,6 +149,28 @@ def default_mfma(
     # Of several, the first: `mfmas` has the fastest first.
     best = max(fitting, key=lambda one: one.m) if fitting else min(able, key=lambda one: one.m)
     return best.m, best.n, best.k
+
+
+def _columns(wish: Wish, size: int, target: Target) -> int:
+    """Of the matrix instruction, 0 for any: few where terms are crowded, and as `narrow_for_scales` has it."""
+    if size == LARGE:
+        return NARROW if wish.crowded else 0
+    return narrow_for_scales(wish, target)
+
+
+def narrow_for_scales(wish: Wish, target: Target) -> int:
+    """Columns of the matrix instruction where they have scales of their own and a short one takes a whole group: its
+    sums are scaled as they come, and a lane has half as many rows. 0: any.
+
+    By the model on gfx950, 4096 x 4096 of fp8 with scales of 1x128 of both, in cycles of 32 columns, and of 16 with
+    room for two waves a SIMD, which LDS keeps A's scales for where K is 4096 or more: K of 2048 132356, 92188; 4096
+    212241, 158948; 7168 353316, 259034; where scales lie from row to row, 4096 204578, 153405; f32 stored, 2048
+    144152, 104002; B of i4 with zero points 221780, 136066; RRR, 4096, 264004, 169722. With a transposed A, which
+    leaves one wave a SIMD, 2048 x 2048 x 2048 in CRR 43049, 39293, in CCR 36505, 34465.
+    """
+    whole = any((one.n, one.k) == (NARROW, wish.group) for one in target.mfmas(wish.dtype, wish.dtype))
+    single = wish.arrays <= MOST_OF_ONE_PRODUCT and wish.load_bytes >= VECTOR_BYTES
+    return NARROW if wish.column_scales and whole and single else 0
 
 
 def _sizes(wish: Wish, schedule: str, target: Target) -> tuple[int, ...]:

@@ -137,9 +137,10 @@ def accumulation_of(spec: ContractionSpec, product: Mma, work: Work) -> Accumula
         return BlockScales(product, spec.waves, spec.block, first, others)
     a, *b = (source_of(places.get(operand), spec.kept) for operand in spec.tensors)
     # Scales of several groups that come as vectors, or of columns from LDS, are there at once: registers have room for
-    # half the partial sums.
+    # half the partial sums. So they have where instructions take whole groups, for another wave.
     vectors = all(one.spec.align * one.spec.group >= spec.block[2] for one in places.values())
-    halves = spec.piece < spec.block[2] and (vectors or any(isinstance(one, Columns) for one in b))
+    several = spec.piece < spec.block[2] and (vectors or any(isinstance(one, Columns) for one in b))
+    halves = several or spec.makes_room
     return GroupSums(product, spec.waves, spec.block, spec.piece, a, b, halves=halves, stretch=spec.kept)
 
 

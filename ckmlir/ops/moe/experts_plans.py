@@ -18,7 +18,13 @@ from typing import NamedTuple
 
 from ckmlir.ops.contraction.block_sizes import MEDIUM, SMALL, TALL_WAVES
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS
-from ckmlir.ops.contraction.defaults import PREFERRED, PREFERRED_PARTIAL, crowded, default_waves
+from ckmlir.ops.contraction.defaults import (
+    PREFERRED,
+    PREFERRED_PARTIAL,
+    crowded,
+    default_waves,
+    narrow_for_scales,
+)
 from ckmlir.ops.contraction.few_rows import NARROWEST_FOR_TWO_LINES
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.shuffle import COLUMNS
@@ -173,7 +179,8 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
                 eight = crowded(wish, MEDIUM, named, target)
                 yield from (plan for plan in eight if problem.unit % plan.block[0] == 0)
             block = block._replace(schedules=LOW) if _one_buffer(problem, block, depth, target) else block
-            yield from _plans(problem, block, depth, named, NARROW_COLUMNS if narrow else 0)
+            columns = narrow_for_scales(wish, target) if block.rows == MEDIUM else 0
+            yield from _plans(problem, block, depth, named, NARROW_COLUMNS if narrow else columns)
 
 
 def epilogue_of(problem: ExpertsProblem) -> str | None:
