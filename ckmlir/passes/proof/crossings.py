@@ -241,7 +241,8 @@ class Crossings:
 
     def _go_round(self, state: State, branch: ir.Operation, operands: list[ir.Value], to: ir.Block) -> State:
         """Go on with the iteration whose index is handed on. Where several loops begin with that one, the outermost of
-        those that have not begun comes first.
+        those that have not begun comes first: also where the next one inside has no index, and any block to which one
+        comes back may be its first.
         """
         begins: Frame | None = None
         for frame in reversed(state.frames):
@@ -249,10 +250,10 @@ class Crossings:
                 if frame.part == 1 and self.graph.goes_back(branch.block, to):
                     return state.moved(1, frame.loop.depth)
                 if frame == state.stack[-1] and frame.part == 0 and self.graph.comes_back(to):
-                    return state.at_any(frame.loop.depth, to.arguments)
+                    begins = frame
             else:
                 shift = _next(state, frame, operands)
-                if begins is not None and shift != 0:
+                if begins is not None and (shift != 0 or (begins.loop.index is None and frame.at != 0)):
                     break
                 if shift:
                     state = state.moved(shift, frame.loop.depth)
