@@ -39,8 +39,9 @@ from ckmlir.nn.indexed import argsort, cumsum, histogram, nonzero, scatter_rows,
 from ckmlir.nn.kinds_of_attention import hstu_attention, sage_attention, sparse_attention
 from ckmlir.nn.pooling import avg_pool1d, avg_pool2d, avg_pool3d, im2col, max_pool1d, max_pool2d, max_pool3d
 from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
+from ckmlir.nn.quantization import dequantize, quantize
 from ckmlir.nn.quantized_norms import add_rms_norm_quantize
-from ckmlir.nn.rows import dequantize, layer_norm, quantize, rms_norm, softmax, topk, topk_softmax
+from ckmlir.nn.rows import layer_norm, rms_norm, softmax, topk, topk_softmax
 from ckmlir.nn.scaled import linear_int4, scaled_grouped_matmul, scaled_linear, scaled_matmul
 from ckmlir.nn.scaled_gated import scaled_grouped_swiglu, scaled_swiglu
 from ckmlir.nn.session import Session, asarray, current, empty, use

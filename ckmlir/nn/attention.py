@@ -16,6 +16,7 @@ from ckmlir.nn.array import Array
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import differentiable
+from ckmlir.nn.outputs import Outputs
 from ckmlir.nn.plain import checked
 from ckmlir.nn.session import TYPICAL
 from ckmlir.runtime.device import DeviceError
@@ -61,7 +62,7 @@ def attention(
             they are where PyTorch is told to use_deterministic_algorithms.
         layout: "bshd", or "bhsd" as PyTorch's scaled_dot_product_attention has it, for all arrays.
         return_lse: also return the logarithms of the sums of exponentials, (b, h, sq), f32.
-        out: as q with dv channels, to be written.
+        out: as q with dv channels, to be written; with return_lse also both.
 
     Returns:
         As q with dv channels, or that and the logarithms.
@@ -74,14 +75,12 @@ def attention(
     arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout)
     keys |= {"lse": return_lse, "soft_cap": softcap or None}
     query, value = arrays["q"].shape, arrays["v"].shape
-    result = call.out("out", out, (*query[:3], value[3]), arrays["q"].dtype)
-    if result is not None:
-        keys |= strides_key("o", strides_of(result, layout))
+    shape, logarithms = (*query[:3], value[3]), (query[0], *(query[layout.index(dim)] for dim in "hs"))
+    outputs = outputs_of(call, out, shape, arrays["q"].dtype, logarithms if return_lse else None)
+    keys |= written_key("o", outputs.given["o"], layout)
     slopes = slopes_of(call, alibi_slopes, query[0], query[layout.index("h")], keys)
     inputs = {**arrays, "slopes": slopes, **seeds_of(call, dropout_p, seed, arrays["q"], keys)}
-    found = call.run("fmha_fwd", keys, inputs, {"o": result}, VARYING, in_place=("q",))
-    o = out if out is not None else found["o"].array
-    return (o, found["lse"].array) if return_lse else o
+    return outputs.of(call.run("fmha_fwd", keys, inputs, outputs.given, VARYING, in_place={"o": ("q",)}))
 
 
 @checked
@@ -120,15 +119,14 @@ def attention_varlen(
     keys |= {"lse": return_lse, "soft_cap": softcap or None}
     (total, heads, _), channels = arrays["q"].shape, arrays["v"].shape[2]
     inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in arrays.items()}
-    result = call.out("out", out, (total, heads, channels), arrays["q"].dtype)
-    written = None if result is None else in_rows("o", result, keys)
+    logarithms = (heads, total) if return_lse else None
+    outputs = outputs_of(call, out, (total, heads, channels), arrays["q"].dtype, logarithms)
+    written = outputs.given | {"o": written_rows("o", outputs.given["o"], keys)}
     inputs |= starts
     inputs["slopes"] = slopes_of(call, alibi_slopes, starts["seqstart_q"].shape[0] - 1, heads, keys)
     inputs |= seeds_of(call, dropout_p, seed, arrays["q"], keys)
     typical = {"seqlens_q": (TYPICAL,), "seqlens_k": (TYPICAL,)}
-    found = call.run("fmha_fwd", keys, inputs, {"o": written}, VARYING, typical, ("q",))
-    o = out if out is not None else found["o"].reshaped(total, heads, channels).array
-    return (o, found["lse"].array) if return_lse else o
+    return outputs.of(call.run("fmha_fwd", keys, inputs, written, VARYING, typical, {"o": ("q",)}))
 
 
 def read_batches(
@@ -186,7 +184,7 @@ def read_sequences(
 def strides_of(array: Given, layout: str) -> tuple[int, ...] | None:
     """From one batch, head and row to the next, where it matters how an array lies."""
     order = (0, layout.index("h"), layout.index("s"))
-    return tuple(array.strides[dim] for dim in order) if lies(array) else None
+    return tuple(array.strides[dim] for dim in order) if array.is_told else None
 
 
 def strides_key(name: str, strides: tuple[int, ...] | None) -> dict[str, object]:
@@ -244,14 +242,32 @@ def seeds_of(
     return {name: beside(call, other, numbers) for name, numbers in halves.items()}
 
 
-def lies(array: Given) -> bool:
-    """Whether it matters how an array lies: not where it is copied, or has no elements."""
-    return array.address != 0 and 0 not in array.shape
+def outputs_of(
+    call: Call, out: Any, shape: tuple[int, ...], dtype: str, logarithms: tuple[int, ...] | None
+) -> Outputs:
+    """The result, and, where they have a shape, the logarithms."""
+    lse = {} if logarithms is None else {"lse": (logarithms, "f32")}
+    return call.outputs(out, o=(shape, dtype), **lse)
+
+
+def has_channels(array: Given) -> bool:
+    """Whether the channels of a head are contiguous."""
+    return array.shape[-1] < 2 or array.strides[-1] == 1 or 0 in array.shape
+
+
+def written_key(name: str, out: Given | None, layout: str) -> dict[str, object]:
+    """As `strides_key`, of an output: one that is given, in which the channels of a head are contiguous."""
+    return {} if out is None or not has_channels(out) else strides_key(name, strides_of(out, layout))
+
+
+def written_rows(name: str, out: Given | None, keys: dict[str, object]) -> Given | None:
+    """As `in_rows`, of an output that is given; one with other channels stays as it is, and becomes a copy."""
+    return out if out is None or not has_channels(out) else in_rows(name, out, keys)
 
 
 def packed_channels(array: Given) -> Given:
     """The array, if the channels of a head are contiguous."""
-    if array.shape[-1] > 1 and array.strides[-1] != 1 and 0 not in array.shape:
+    if not has_channels(array):
         apart = f"channels lie {array.strides[-1]} elements apart"
         raise DeviceError(f"{array.what}: {apart}; make a contiguous copy first")
     return array
@@ -260,7 +276,7 @@ def packed_channels(array: Given) -> Given:
 def in_rows(name: str, array: Given, keys: dict[str, object]) -> Given:
     """Sequences that follow each other, as the only batch; how they lie is noted among the keys."""
     packed = packed_channels(array)
-    if lies(array):
+    if array.is_told:
         keys[f"{name}_strides"] = (array.shape[0] * array.strides[0], array.strides[1], array.strides[0])
     return packed.strided((1, *array.shape), (array.shape[0] * array.strides[0], *array.strides))
 

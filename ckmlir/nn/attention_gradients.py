@@ -16,9 +16,12 @@ from ckmlir.nn.attention import (
     slopes_of,
     strides_key,
     strides_of,
+    written_key,
+    written_rows,
 )
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
+from ckmlir.nn.outputs import Outputs
 from ckmlir.nn.plain import checked
 from ckmlir.runtime.device import DeviceError
 
@@ -40,6 +43,9 @@ def attention_backward(
     seed: int | None = None,
     deterministic: bool = False,
     layout: str = "bshd",
+    dq: Any = None,
+    dk: Any = None,
+    dv: Any = None,
     stream: object = None,
 ) -> tuple[Any, Any, Any]:
     """The gradients of attention for q, k and v, from that for its result: flash-attention's `_flash_attn_backward`.
@@ -49,6 +55,7 @@ def attention_backward(
         q, k, v, causal, window, scale, alibi_slopes, dropout_p, seed, layout: as they were given to `attention`; of f32
             one of d and dv is at most 128.
         deterministic: the same bits in every run, for more memory.
+        dq, dk, dv: as q, k and v, to be written, each or none.
 
     Returns:
         dq, dk and dv, as q, k and v.
@@ -65,8 +72,13 @@ def attention_backward(
         keys |= strides_key(name, strides_of(packed_channels(arrays[name]), layout))
     slopes = slopes_of(call, alibi_slopes, query[0], heads, keys)
     inputs = {**arrays, "slopes": slopes, **seeds_of(call, dropout_p, seed, arrays["q"], keys)}
-    found = call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs, varying=(*VARYING, "do_strides"))
-    return found["dq"].array, found["dk"].array, found["dv"].array
+    outputs = _gradients(call, arrays, dq, dk, dv)
+    for name, one in outputs.given.items():
+        keys |= written_key(name, one, layout)
+    varying = (*VARYING, "do_strides", *(f"{name}_strides" for name in outputs.given))
+    found = call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs, outputs.given, varying)
+    dq, dk, dv = outputs.of(found)
+    return dq, dk, dv
 
 
 @checked
@@ -87,6 +99,9 @@ def attention_varlen_backward(
     dropout_p: float = 0.0,
     seed: int | None = None,
     deterministic: bool = False,
+    dq: Any = None,
+    dk: Any = None,
+    dv: Any = None,
     stream: object = None,
 ) -> tuple[Any, Any, Any]:
     """The gradients of `attention_varlen` for q, k and v: flash-attention's `_flash_attn_varlen_backward`.
@@ -94,7 +109,7 @@ def attention_varlen_backward(
     Args:
         dout: as `out`, which `attention_varlen` has given, with the logarithms softmax_lse (h, queries), f32.
         q, k, v, cu_seqlens_q, cu_seqlens_k, causal, window, scale, alibi_slopes, dropout_p, seed: as they were given.
-        deterministic: as for `attention_backward`.
+        deterministic, dq, dk, dv: as for `attention_backward`.
 
     Returns:
         dq, dk and dv, as q, k and v.
@@ -110,9 +125,16 @@ def attention_varlen_backward(
     inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in (arrays | results).items()}
     slopes = slopes_of(call, alibi_slopes, starts["seqstart_q"].shape[0] - 1, heads, keys)
     inputs |= {**starts, "lse": lse, "slopes": slopes, **seeds_of(call, dropout_p, seed, arrays["q"], keys)}
-    found = call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs)
-    dq, dk, dv = (found[f"d{name}"].reshaped(*arrays[name].shape).array for name in "qkv")
+    outputs = _gradients(call, arrays, dq, dk, dv)
+    written = {name: written_rows(name, one, keys) for name, one in outputs.given.items()}
+    dq, dk, dv = outputs.of(call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs, written))
     return dq, dk, dv
+
+
+def _gradients(call: Call, arrays: dict[str, Given], dq: Any, dk: Any, dv: Any) -> Outputs:
+    """Those that were given, and those that are to be made, as q, k and v."""
+    wanted = {f"d{name}": (arrays[name].shape, arrays[name].dtype) for name in "qkv"}
+    return call.named_outputs([("dq", dq), ("dk", dk), ("dv", dv)], wanted)
 
 
 def _read_results(

@@ -15,11 +15,14 @@ from ckmlir.nn.attention import (
     bounds,
     common_keys,
     in_rows,
+    outputs_of,
     packed_channels,
     slopes_of,
     starts_of,
     strides_key,
     strides_of,
+    written_key,
+    written_rows,
 )
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
@@ -97,13 +100,12 @@ def attention_with_kvcache(
         "seqlens_k": None if lengths is None else (rows,) * query[0],
     }  # fmt: skip
     keys |= strides_key("q", strides_of(packed_channels(arrays["q"]), "bshd"))
-    result = call.out("out", out, (*query[:3], value[3]), arrays["q"].dtype)
-    keys |= {} if result is None else strides_key("o", strides_of(result, "bshd"))
+    logarithms = (query[0], query[2], query[1]) if return_lse else None
+    outputs = outputs_of(call, out, (*query[:3], value[3]), arrays["q"].dtype, logarithms)
+    keys |= written_key("o", outputs.given["o"], "bshd")
     slopes = slopes_of(call, alibi_slopes, query[0], query[2], keys)
     inputs = {**arrays, "seqlen_k": lengths, **lists, "slopes": slopes}
-    found = call.run("fmha_fwd_splitkv", keys, inputs, {"o": result}, varying=VARYING)
-    o = out if out is not None else found["o"].array
-    return (o, found["lse"].array) if return_lse else o
+    return outputs.of(call.run("fmha_fwd_splitkv", keys, inputs, outputs.given, varying=VARYING))
 
 
 @checked
@@ -207,13 +209,12 @@ def _packed_queries(
     for name in "kv":
         keys |= strides_key(name, strides_of(packed_channels(arrays[name]), "bshd"))
         inputs[name] = arrays[name]
-    result = call.out("out", out, (*query[:2], value[3]), arrays["q"].dtype)
-    written = None if result is None else in_rows("o", result, keys)
+    logarithms = (query[1], query[0]) if return_lse else None
+    outputs = outputs_of(call, out, (*query[:2], value[3]), arrays["q"].dtype, logarithms)
+    written = outputs.given | {"o": written_rows("o", outputs.given["o"], keys)}
     inputs |= {"seqstart_q": beside(call, arrays["q"], np.asarray(starts, np.int32)), **lists}
     inputs["slopes"] = slopes_of(call, alibi_slopes, len(lengths), query[1], keys)
-    found = call.run(operator, keys, inputs, {"o": written})
-    o = out if out is not None else found["o"].reshaped(*query[:2], value[3]).array
-    return (o, found["lse"].array) if return_lse else o
+    return outputs.of(call.run(operator, keys, inputs, written))
 
 
 class _Appended:
@@ -251,7 +252,7 @@ class _Appended:
             raise DeviceError(f"k: {self.new} new keys; expected fewer, or more than {rows} rows, or more positions")
         asked["cached"] = (most,) * q.shape[0]
         cache = {name: self.arrays[name] for name in "kv"}
-        found = self.call.run("fmha_fwd_appendkv", asked, inputs, cache)
+        found = self.call.run("fmha_fwd_appendkv", asked, inputs, cache, kept=tuple(cache))
         return found.get("q_rotated", q)
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ckmlir.nn.array import Array
 from ckmlir.nn.given import ON_HOST, Given, read, read_numbers
+from ckmlir.nn.gradients import refuse_gradients
+from ckmlir.nn.outputs import Outputs, as_listed
+from ckmlir.nn.overlaps import check_distinct
 from ckmlir.nn.session import Session, current
-from ckmlir.ops.dtypes import find_dtype, numpy_dtype
+from ckmlir.ops.dtypes import PACKED_TYPES, find_dtype, numpy_dtype
 from ckmlir.ops.request import RequestError, show
+from ckmlir.ops.shared_places import crossing
 from ckmlir.runtime.arguments import as_host_array
 from ckmlir.runtime.device import DeviceError
 from ckmlir.runtime.executable import GpuArray
@@ -52,26 +57,59 @@ class Call:
         """An array that may be None."""
         return None if array is None else self.read(what, array)
 
-    def written(self, what: str, array: Any) -> Given:
-        """An array that a kernel writes to.
+    def written(self, what: str, array: Any, packed: str | None = None) -> Given:
+        """An array that a kernel writes to, however it lies.
 
-        Raises DeviceError as `read`, and for NumPy's with gaps or of another byte order, whose copy would be written in
-        its stead.
+        Raises DeviceError as `read`, for one that is read-only, and for elements that share places.
         """
-        if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
-            raise DeviceError(f"{what}: an array with gaps; expected a contiguous one, which is written as it is")
-        if isinstance(array, np.ndarray) and not array.dtype.isnative:
-            expected = f"expected {array.dtype.newbyteorder('=')}, which is written as it is"
-            raise DeviceError(f"{what}: elements of type {array.dtype} have another machine's byte order; {expected}")
         self._check_device(what, array)
-        return read(what, array, self.session.target, written=True)
+        found = read(what, array, self.session.target, packed, written=True)
+        if crossing(found.shape, [abs(stride) for stride in found.strides]) is not None:
+            shared = f"elements of it share places by strides {found.strides}"
+            raise DeviceError(f"{what} would be written, and {shared}; expected an array whose elements do not")
+        return found
 
     def out(self, what: str, array: Any, shape: tuple[int, ...], dtype: str) -> Given | None:
         """An array to be written, of this shape and type; None where it is to be made.
 
-        Raises DeviceError for another one, and as `written`.
+        Raises DeviceError for another one, and as `written`; NoGradient for a tensor that requires gradients.
         """
-        return None if array is None else self.written(what, array).require(shape=shape, dtype=dtype)
+        if array is None:
+            return None
+        refuse_gradients(what, array)
+        packed = dtype if dtype in PACKED_TYPES else None
+        return self.written(what, array, packed).require(shape=shape, dtype=dtype)
+
+    def outputs(self, out: Any, **wanted: tuple[tuple[int, ...], str]) -> Outputs:
+        """What the call gives back: results of these shapes and types, in their order, by the operator's names.
+
+        Args:
+            out: what was given for them: an array, of several results for the first; or a tuple of one for each, of
+                which those that are None are made.
+
+        Raises DeviceError as `out`, and for another number of arrays.
+        """
+        called = "out[{}]" if isinstance(out, (tuple, list)) else "out"
+        arrays = as_listed(out, len(wanted))
+        return self.named_outputs([(called.format(place), one) for place, one in enumerate(arrays)], wanted)
+
+    def named_outputs(
+        self, named: Sequence[tuple[str, Any]], wanted: Mapping[str, tuple[tuple[int, ...], str]]
+    ) -> Outputs:
+        """As `outputs`, of arrays that are arguments of their own, by the names of these."""
+        arrays = dict(zip(wanted, named, strict=True))
+        given = {name: self.out(*one, *wanted[name]) for name, one in arrays.items()}
+        check_distinct(given.values())
+        shapes = {name: shape for name, (shape, _) in wanted.items()}
+        return Outputs(given, {name: one for name, (_, one) in arrays.items()}, shapes)
+
+    def put(self, made: dict[str, Given], outputs: Mapping[str, Given | None]) -> dict[str, Given]:
+        """Results that are there, copied to the arrays that were given for them."""
+        for name, one in made.items():
+            out = outputs[name]
+            if out is not None:
+                self.session.put(one, out, self.stream)
+        return made
 
     def filled(self, made: Given, numbers: np.ndarray[Any, Any]) -> Given:
         """A new array, with these numbers written to it."""
@@ -92,7 +130,8 @@ class Call:
         outputs: Mapping[str, Given | None] | None = None,
         varying: tuple[str, ...] = (),
         typical: Mapping[str, object] | None = None,
-        in_place: Collection[str] = (),
+        in_place: Mapping[str, Collection[str]] = MappingProxyType({}),
+        kept: Collection[str] = (),
     ) -> dict[str, Given]:
         """Run an operator; inputs that are None are left out. See `Session.run`."""
         present = {name: one for name, one in inputs.items() if one is not None}
@@ -103,7 +142,7 @@ class Call:
             raise DeviceError(f"arrays of several libraries: {mixed}; expected those of one")
         return self.session.run(
             operator, keys, present, outputs or {}, varying=varying, typical=typical, in_place=in_place,
-            stream=self.stream,
+            kept=kept, stream=self.stream,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.given import Given, pitch_key, pitch_of
 from ckmlir.nn.plain import shown
 from ckmlir.nn.products import output_type, transposed
 from ckmlir.runtime.device import DeviceError
@@ -73,11 +73,9 @@ def combined_matmul(
         inputs |= own[1]
     own = _sides(op, beside, (m, n))
     keys |= own[0]
-    result = call.out("out", out, (m, n), wanted)
-    written = None if result is None else result.rows()
-    keys |= {} if written is None else {"ldc": pitch_of(written)}
-    found = call.run("gemm_multi_abd", keys, {**inputs, **own[1]}, {"c": written}, varying=("m",))["c"]
-    return out if out is not None else found.array
+    outputs = call.outputs(out, c=((m, n), wanted))
+    keys |= pitch_key("ldc", outputs.given["c"])
+    return outputs.of(call.run("gemm_multi_abd", keys, {**inputs, **own[1]}, outputs.given, varying=("m",)))
 
 
 def _several(call: Call, name: str, arrays: Any) -> list[Given]:

@@ -111,10 +111,8 @@ def _of_images(
     dy = call.read("grad_output", grad_output).require(shape=shape, dtype=weights.dtype)
     inputs = {"dy": with_groups(dy, groups, channels_last), "w": weights_of_groups(weights, groups)}
     keys |= {"dtype": weights.dtype, "out": weights.dtype}
-    result = call.out("out", out, images, weights.dtype)
-    written = None if result is None else with_groups(result, groups, channels_last)
-    found = call.run("conv_bwd_data", keys, inputs, {"dx": written})["dx"]
-    return out if out is not None else found.reshaped(*images).array
+    outputs = call.outputs(out, dx=(images, weights.dtype))
+    return outputs.of(call.run("conv_bwd_data", keys, inputs, outputs.given))
 
 
 def _of_weights(
@@ -127,11 +125,9 @@ def _of_weights(
     keys, shape = geometry(images.shape, weights, how, groups, channels_last, ("x", "weight_size"))
     dy = call.read("grad_output", grad_output).require(shape=shape, dtype=images.dtype)
     keys |= {"dtype": images.dtype, "out": images.dtype}
-    result = call.out("out", out, weights, images.dtype)
-    written = None if result is None else weights_of_groups(result, groups)
+    outputs = call.outputs(out, dw=(weights, images.dtype))
     inputs = {name: with_groups(one, groups, channels_last) for name, one in (("dy", dy), ("x", images))}
-    found = call.run("conv_bwd_weight", keys, inputs, {"dw": written})["dw"]
-    return out if out is not None else found.reshaped(*weights).array
+    return outputs.of(call.run("conv_bwd_weight", keys, inputs, outputs.given))
 
 
 def _shape(what: str, given: Sequence[int], rank: int) -> tuple[int, ...]:

@@ -86,10 +86,8 @@ def _convolved(
 
     inputs = {"x": with_groups(images, groups, channels_last), "w": weights_of_groups(weights, groups)}
     inputs |= followed_by(call, keys, shape, bias, activation, residual, channels_last)
-    result = call.out("out", out, shape, dtype)
-    written = None if result is None else with_groups(result, groups, channels_last)
-    found = call.run("conv_fwd", keys, inputs, {"y": written})["y"]
-    return out if out is not None else found.reshaped(*shape).array
+    outputs = call.outputs(out, y=(shape, dtype))
+    return outputs.of(call.run("conv_fwd", keys, inputs, outputs.given))
 
 
 def followed_by(

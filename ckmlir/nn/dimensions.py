@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.nn.given import Given
+from ckmlir.nn.outputs import Outputs
 from ckmlir.nn.tensors import permute
 from ckmlir.ops.request import show, whole
 from ckmlir.runtime.device import DeviceError
@@ -26,31 +27,32 @@ def along(
     dim: int,
     function: Callable[..., Any],
     x: Any,
+    outputs: Outputs,
     *,
     beside: Mapping[str, Any] | None = None,
-    out: Any = None,
     stream: object = None,
     **options: Any,
 ) -> Any:
     """What a function of rows makes of x along another dimension than the last, by copies of x and of the results.
 
     Args:
+        outputs: where results go.
         beside: other arguments of x's shape, or None.
         options: arguments that stay as they are.
     """
     rank = len(x.shape)
     ahead = [place for place in range(rank) if place != dim % rank] + [dim % rank]
     back = [ahead.index(place) for place in range(rank)]
-    others = {name: _turned(one, ahead, None, stream) for name, one in (beside or {}).items() if one is not None}
-    found = function(_turned(x, ahead, None, stream), **others, **options, stream=stream)
-    if isinstance(found, tuple):
-        return tuple(_turned(one, back, None, stream) for one in found)
-    return _turned(found, back, out, stream)
+    others = {name: _turned(one, None, ahead, stream) for name, one in (beside or {}).items() if one is not None}
+    found = function(_turned(x, None, ahead, stream), **others, **options, stream=stream)
+    several = found if isinstance(found, tuple) else (found,)
+    turned = [_turned(*one, back, stream) for one in zip(several, outputs.arrays.values(), strict=True)]
+    return tuple(turned) if len(turned) > 1 else turned[0]
 
 
-def _turned(array: Any, order: Sequence[int], out: Any, stream: object) -> Any:
+def _turned(array: Any, out: Any, order: Sequence[int], stream: object) -> Any:
     """A packed copy with the dimensions in another order, or `out` with its elements."""
-    if not isinstance(array, np.ndarray):
+    if not all(isinstance(one, np.ndarray) for one in (array, out) if one is not None):
         return permute(array, order, out=out, stream=stream)
     if out is None:
         return np.ascontiguousarray(array.transpose(order))

@@ -50,24 +50,24 @@ def einsum(equation: str, a: Any, b: Any, *, dtype: str | None = None, out: Any 
     operands["b"].require(dtype=operands["a"].dtype)
     wanted = output_type(operands["a"].dtype, dtype)
     shape = tuple(lengths[letter] for letter in letters.result)
-    result = call.out("out", out, shape, wanted)
+    outputs = call.outputs(out, c=(shape, wanted))
     groups = letters.groups()
     sizes = {group: tuple(lengths[letter] for letter in own) or (1,) for group, own in groups.items()}
     keys: dict[str, object] = {**sizes, "dtype": operands["a"].dtype, "out": wanted}
     memory: dict[str, Given] = {}
-    for name, one in {**operands, "c": result}.items():
+    for name, one in {**operands, "c": outputs.given["c"]}.items():
         if one is not None:
             order = ORDER[name]
             strides = _strides(order, groups, dict(zip(letters.of(name), one.strides, strict=True)))
-            keys[f"{name}_strides"] = strides
+            keys |= {f"{name}_strides": strides} if name != "c" or one.is_told else {}
             memory[name] = one.strided([length for group in order for length in sizes[group]], strides)
-    outputs = {"c": memory.pop("c", None)}
-    found = call.run("batched_contraction", keys, memory, outputs)["c"]
-    if out is not None:
-        return out
+    c = memory.pop("c", None)
+    found = call.run("batched_contraction", keys, memory, {"c": c})["c"]
     written = [letter for group in ORDER["c"] for letter in groups[group] or UNIT]
     steps = dict(zip(written, packed_strides(found.shape), strict=True))
-    return found.strided(shape, [steps[letter] for letter in letters.result]).array
+    if c is None:
+        found = found.strided(shape, [steps[letter] for letter in letters.result])
+    return outputs.of({"c": found})
 
 
 def _strides(order: str, groups: Mapping[str, str], own: Mapping[str, int]) -> tuple[int, ...]:

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.given import Given, pitch_of
-from ckmlir.nn.plain import checked, word
+from ckmlir.nn.given import Given, pitch_key, pitch_of
+from ckmlir.nn.plain import checked, number, word
 from ckmlir.nn.products import output_type
 from ckmlir.ops.moe.routing import most_units
 from ckmlir.runtime.device import DeviceError
@@ -43,8 +43,9 @@ class SortedExperts(Struct, frozen=True):
 
 
 def sort_experts(
-    topk_ids: Any, topk_weights: Any, experts: int, unit: int = 32, *, expert_mask: Any = None, stream: object = None
-) -> SortedExperts:
+    topk_ids: Any, topk_weights: Any, experts: int, unit: int = 32, *, expert_mask: Any = None,
+    out: SortedExperts | None = None, stream: object = None,
+) -> SortedExperts:  # fmt: skip
     """The entries of a routing sorted by expert, each expert's padded to a multiple of `unit`.
 
     Arrays are as long as they may become, so that nothing is read back; what lies behind the places taken is not
@@ -56,6 +57,7 @@ def sort_experts(
         experts: how many there are.
         unit: for `expert_matmul` a multiple of 16.
         expert_mask: (experts,), i32: only experts whose mask is not 0, and these alone are counted.
+        out: what an earlier call of the same sizes has returned, whose arrays are written.
 
     Raises:
         DeviceError: shapes or types do not fit, an array has gaps.
@@ -71,9 +73,18 @@ def sort_experts(
     keys: dict[str, object] = {
         "t": tokens, "e": experts, "k": topk, "unit": unit, "local": int(mask is not None), "entry_ids": 1,
     }  # fmt: skip
-    found = call.run("moe_sorting", keys, {"topk_ids": ids, "weights": weights, "mask": mask}, varying=("t",))
-    names = ("sorted_ids", "sorted_weights", "expert_ids", "totals", "entry_ids")
-    ids, weights, counted, totals, entry_ids = (found[name].array for name in names)
+    if out is not None and not isinstance(out, SortedExperts):
+        raise DeviceError(f"out: {type(out).__name__}; expected what sort_experts returns")
+    given = None if out is None else (out.ids, out.weights, out.experts, out.totals, out.entry_ids)
+    number("unit", unit, 1)
+    units = most_units(tokens * topk, number("experts", experts, 0), unit)
+    outputs = call.outputs(
+        given, sorted_ids=((units * unit,), "i32"), sorted_weights=((units * unit,), "f32"),
+        expert_ids=((units,), "i32"), totals=((2,), "i32"), entry_ids=((tokens, topk), "i32"),
+    )  # fmt: skip
+    inputs = {"topk_ids": ids, "weights": weights, "mask": mask}
+    found = outputs.of(call.run("moe_sorting", keys, inputs, outputs.given, varying=("t",)))
+    ids, weights, counted, totals, entry_ids = found
     return SortedExperts(ids, weights, counted, totals, tokens, experts, topk, unit, mask is not None, entry_ids)
 
 
@@ -143,16 +154,15 @@ def expert_matmul(
         keys["entry_ids"] = 1
         shape = routing.tokens, routing.topk
         lists["entry_ids"] = call.read("routing: entry_ids", routing.entry_ids).require(shape=shape).contiguous()
-    result = call.out("out", out, (counts[results], n), wanted)
-    written = None if result is None else result.rows()
-    keys |= {} if written is None else {"ldc": pitch_of(written)}
-    found = call.run("moe_gemm", keys, {"a": given, "b": matrices, **lists}, {"c": written}, varying=("t",))["c"]
-    return out if out is not None else found.array
+    outputs = call.outputs(out, c=((counts[results], n), wanted))
+    keys |= pitch_key("ldc", outputs.given["c"])
+    inputs = {"a": given, "b": matrices, **lists}
+    return outputs.of(call.run("moe_gemm", keys, inputs, outputs.given, varying=("t",)))
 
 
 def quantize_for_experts(
-    x: Any, topk_ids: Any, smooth: Any, dtype: str = "i8", *, stream: object = None
-) -> tuple[Any, Any]:
+    x: Any, topk_ids: Any, smooth: Any, dtype: str = "i8", *, out: Any = None, stream: object = None
+) -> Any:
     """Rows of tokens, once for each of their experts: multiplied by that expert's scales of columns, and quantised.
 
     Args:
@@ -160,6 +170,7 @@ def quantize_for_experts(
         topk_ids: (tokens, topk), i32.
         smooth: (experts, n), f32.
         dtype: i8 or fp8.
+        out: rows and scales, to be written.
 
     Returns:
         (topk, tokens, n), and the scales of rows (topk, tokens), f32. Zeros
@@ -176,13 +187,15 @@ def quantize_for_experts(
     if ids.shape[0] != rows.shape[0] or columns.shape[1] != rows.shape[1]:
         shapes = ", ".join(f"{one.what} {one.shape}" for one in (rows, ids, columns))
         raise DeviceError(f"{shapes}: expected (tokens, n), (tokens, topk) and (experts, n)")
-    base = min(one.base for one in (rows, ids, columns))
+    wanted, entries = dtype_name("dtype", dtype), (ids.shape[1], rows.shape[0])
+    outputs = call.outputs(out, q=((*entries, rows.shape[1]), wanted), yscale=(entries, "f32"))
+    base = min(one.base for one in (rows, ids, columns, *outputs.given.values()) if one is not None)
     keys: dict[str, object] = {
         "m": rows.shape[0], "n": rows.shape[1], "experts": columns.shape[0], "k": ids.shape[1], "dtype": rows.dtype,
-        "out": dtype_name("dtype", dtype), "rounding": "nearest", "stride": pitch_of(rows), "base": base,
+        "out": wanted, "rounding": "nearest", "stride": pitch_of(rows), "base": base,
     }  # fmt: skip
-    found = call.run("moe_smoothquant", keys, {"x": rows, "smooth": columns, "topk_ids": ids}, varying=("m",))
-    return found["q"].array, found["yscale"].array
+    inputs = {"x": rows, "smooth": columns, "topk_ids": ids}
+    return outputs.of(call.run("moe_smoothquant", keys, inputs, outputs.given, varying=("m",)))
 
 
 def _first(given: Given, size: int) -> Given:

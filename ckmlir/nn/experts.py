@@ -174,9 +174,6 @@ class _Layer:
 
     def run(self, operator: str, keys: Mapping[str, object], routing: Mapping[str, Given], out: Any) -> Any:
         """Run the operator, and give its output in x's shape."""
-        result = self.call.out("out", out, self.x.shape, self.result)
-        rows = None if result is None else result.rows().contiguous()
-        found = self.call.run(
-            operator, {**self.keys, **keys}, {**self.arrays, **routing}, {"y": rows}, varying=("t",)
-        )["y"]
-        return out if out is not None else found.reshaped(*self.x.shape).array
+        outputs = self.call.outputs(out, y=(self.x.shape, self.result))
+        inputs = {**self.arrays, **routing}
+        return outputs.of(self.call.run(operator, {**self.keys, **keys}, inputs, outputs.given, varying=("t",)))

@@ -23,7 +23,7 @@ from ckmlir.runtime.device import DeviceError
 def flash_attn_func(
     q: Any, k: Any, v: Any, dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False,
     window_size: Sequence[int] = UNBOUNDED, softcap: float = 0.0, alibi_slopes: Any = None,
-    deterministic: bool = False, return_attn_probs: bool = False,
+    deterministic: bool = False, return_attn_probs: bool = False, *, out: Any = None,
 ) -> Any:  # fmt: skip
     """`attention` with flash-attention's arguments.
 
@@ -35,6 +35,7 @@ def flash_attn_func(
         causal, softcap, alibi_slopes, deterministic: as for `attention`.
         window_size: how many keys to the left and to the right a query attends to; -1: all.
         return_attn_probs: also return the logarithms (b, h, sq), f32, and None for the dropped weights.
+        out: as for `attention`, to be written; flash-attention has no such argument.
 
     Returns:
         (b, sq, h, dv), or that, the logarithms and None.
@@ -45,6 +46,7 @@ def flash_attn_func(
     found = attention(
         q, k, v, causal=causal, window=window_size, scale=softmax_scale, softcap=softcap, alibi_slopes=alibi_slopes,
         dropout_p=dropout_p, seed=_seed(dropout_p, q), deterministic=deterministic, return_lse=return_attn_probs,
+        out=out,
     )  # fmt: skip
     return (*found, None) if return_attn_probs else found
 
@@ -66,7 +68,7 @@ def flash_attn_varlen_func(
     q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_seqlen_q: int | None = None,
     max_seqlen_k: int | None = None, dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False,
     window_size: Sequence[int] = UNBOUNDED, softcap: float = 0.0, alibi_slopes: Any = None,
-    deterministic: bool = False, return_attn_probs: bool = False, block_table: Any = None,
+    deterministic: bool = False, return_attn_probs: bool = False, block_table: Any = None, *, out: Any = None,
 ) -> Any:  # fmt: skip
     """`attention_varlen` with flash-attention's arguments; with a block_table `attention_paged`.
 
@@ -91,6 +93,7 @@ def flash_attn_varlen_func(
     options: dict[str, Any] = {
         "causal": causal, "window": window_size, "scale": softmax_scale, "softcap": softcap,
         "alibi_slopes": alibi_slopes, "return_lse": return_attn_probs,
+        "out": out,
     }  # fmt: skip
     if block_table is None:
         options |= {"dropout_p": dropout_p, "seed": _seed(dropout_p, q), "deterministic": deterministic}
@@ -130,19 +133,20 @@ def flash_attn_with_kvcache(
     cache_seqlens: Any = None, cache_batch_idx: Any = None, cache_leftpad: Any = None, block_table: Any = None,
     softmax_scale: float | None = None, causal: bool = False, window_size: Sequence[int] = UNBOUNDED,
     softcap: float = 0.0, rotary_interleaved: bool = True, alibi_slopes: Any = None, num_splits: int = 0,
-    return_softmax_lse: bool = False,
+    return_softmax_lse: bool = False, *, out: Any = None,
 ) -> Any:  # fmt: skip
     """`attention_with_kvcache` with flash-attention's arguments.
 
     Args:
         softmax_scale, window_size, return_softmax_lse: its scale, window and return_lse; others have its names.
+        out: as for `attention`, to be written; flash-attention has no such argument.
 
     Returns, and errors: as `attention_with_kvcache`.
     """
     return attention_with_kvcache(
         q, k_cache, v_cache, k, v, rotary_cos, rotary_sin, cache_seqlens, cache_batch_idx, cache_leftpad, block_table,
         causal=causal, window=window_size, scale=softmax_scale, softcap=softcap, rotary_interleaved=rotary_interleaved,
-        alibi_slopes=alibi_slopes, num_splits=num_splits, return_lse=return_softmax_lse,
+        alibi_slopes=alibi_slopes, num_splits=num_splits, return_lse=return_softmax_lse, out=out,
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from ckmlir.nn.array import Array, empty, reshaped_strides
 from ckmlir.nn.plain import shown
+from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, POWER, find_dtype, numpy_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.shared_places import crossing
@@ -181,6 +182,10 @@ class Given(Struct, frozen=True):
             )
         return self.strided(wanted, strides)
 
+    def with_a_dimension(self) -> Given:
+        """The array, a number as a vector of one."""
+        return self if self.shape else self.strided((1,), (1,))
+
     def rows(self) -> Given:
         """All but the last dimension as one: a matrix whose rows are contiguous. Raises DeviceError for another one."""
         self._check_neighbours()
@@ -195,10 +200,21 @@ class Given(Struct, frozen=True):
     @property
     def has_rows(self) -> bool:
         """Whether `rows` takes it: rows are contiguous and all at one distance."""
-        if not self.shape:
-            return False
-        flat = math.prod(self.shape[:-1]), self.shape[-1]
-        return self._step == 1 and reshaped_strides(self.shape, self.strides, flat) is not None
+        return self.ndim > 0 and self.as_rows() is not None
+
+    def as_rows(self, dims: int = 1) -> Given | None:
+        """A matrix whose rows are the last dimensions; None where those are not contiguous or differ in distance."""
+        ahead = self.ndim - dims
+        flat = math.prod(self.shape[:ahead]), math.prod(self.shape[ahead:])
+        strides = reshaped_strides(self.shape, self.strides, flat)
+        if strides is None or (flat[1] > 1 and strides[1] != 1):
+            return None
+        return self.strided(flat, strides)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether kernels are told how it lies: not where it is copied, or has no elements."""
+        return self.address != 0 and 0 not in self.shape
 
     @property
     def _step(self) -> int:
@@ -233,14 +249,21 @@ class Given(Struct, frozen=True):
             )
         return self.strided(self.shape, packed)
 
-    def require_start(self, multiple: int) -> None:
-        """Raise DeviceError unless the array begins at a multiple of so many bytes."""
-        behind = self.address % multiple
-        if behind and 0 not in self.shape:
-            raise DeviceError(
-                f"{self.what}: a view that begins {behind} bytes behind a multiple of {multiple}, where the kernel "
-                "needs arrays to begin; make a contiguous copy first"
-            )
+    def as_written(self, array: ArraySpec) -> Given | None:
+        """The array in the shape in which a kernel writes it; None where it does not lie so.
+
+        That of the host is copied there however it lies. One of a device without gaps may begin anywhere: the call
+        takes a copy that begins where the kernel expects it (`Executable.aligned`); between gaps others may write.
+        """
+        strides = reshaped_strides(self.shape, self.strides, array.shape) if self.shape != array.shape else self.strides
+        if strides is None:
+            return None
+        found = self.strided(array.shape, strides)
+        if not self.address or 0 in self.shape:
+            return found
+        asked = zip(array.shape, strides, array.strides, strict=True)
+        lies = all(length == 1 or own == wanted for length, own, wanted in asked)
+        return found if lies and (array.is_dense or not self.address % array.align) else None
 
     def require(
         self, *, ndim: int | None = None, dtype: str | None = None, shape: tuple[int, ...] | None = None
@@ -269,6 +292,26 @@ def pitch_of(matrix: Given) -> int:
     return pitch
 
 
+def pitch_key(name: str, out: Given | None, dims: int = 1) -> dict[str, object]:
+    """The key that says how far apart the rows of an output lie, its last dimensions: of one that is given and has
+    such rows. Of others the session makes a copy (`Given.as_written`)."""
+    rows = out.as_rows(dims) if out is not None and out.is_told else None
+    return {} if rows is None else {name: pitch_of(rows)}
+
+
+def batch_key(pitch: str, strides: str, out: Given | None) -> dict[str, object]:
+    """As `pitch_key`, of matrices, the last two dimensions: the keys that say how far apart rows and matrices lie."""
+    if out is None or not out.is_told or out._step != 1 or (out.shape[-2] > 1 and out.strides[-2] < out.shape[-1]):
+        return {}
+    return {pitch: pitch_of(out), strides: out.strides[:-2]}
+
+
+def align_of(arrays: Sequence[Given], *dtypes: str) -> int:
+    """What divides all addresses but those of arrays that begin within an element of another one, which are copied."""
+    largest = max((find_dtype(one).bytes for one in dtypes), default=1)
+    return math.gcd(*(one.base for one in arrays if one.base >= largest)) or WIDEST
+
+
 def elements_in(dtype: str, size: int) -> int:
     """Elements in so many of an array's own, which are bytes of packed types."""
     packing = find_dtype(dtype).packing
@@ -285,6 +328,8 @@ def read(what: str, array: Any, target: Target, packed: str | None = None, *, wr
     Raises DeviceError for what is none, and for elements that no operator has.
     """
     home = home_of(what, array)
+    if written and isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise DeviceError(f"{what}: a read-only array, which would be written; expected one that may be")
     if isinstance(array, Array):
         dtype = _dtype(what, array.dtype, target, packed)
         return Given(what, array, home, array.shape, array.strides, dtype, array.address)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ckmlir.nn.calls import Call
-from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.given import Given, pitch_key, pitch_of
 from ckmlir.nn.products import common, layout_of, orders, output_type
 from ckmlir.runtime.device import DeviceError
 
@@ -27,10 +27,10 @@ def grouped_matmul(
             rows or columns contiguous, of all alike.
         offs: for one matrix a: where each group ends, ascending; the last is m. On the host: numbers, or NumPy's array.
         dtype: of the results; by default that of a and b, f16 for 8-bit floats, i32 for i8.
-        out: what is written instead of new arrays: a sequence of (m[i], n[i]), or (m, n).
+        out: what is written instead of new arrays: a sequence of (m[i], n[i]), of which some may be None, or (m, n).
 
     Returns:
-        A list of products, or one array (m, n); or `out`.
+        A list of products, or one array (m, n), or `out`.
 
     Raises:
         DeviceError: shapes or types do not fit, offs does not ascend to m, matrices lie in different orders.
@@ -47,8 +47,6 @@ def grouped_matmul(
 def _of_matrices(call: Call, a: Sequence[Any], b: Sequence[Any], dtype: str | None, out: Any) -> Any:
     if len(a) != len(b) or not a:
         raise DeviceError(f"a and b: {len(a)} and {len(b)} matrices; expected as many, and at least one")
-    if out is not None and (not isinstance(out, Sequence) or len(out) != len(a)):
-        raise DeviceError(f"out: expected a sequence of {len(a)} arrays")
     pairs = []
     for number, (left, right) in enumerate(zip(a, b, strict=True)):
         one, two = call.read(f"a[{number}]", left).require(ndim=2), call.read(f"b[{number}]", right).require(ndim=2)
@@ -69,14 +67,26 @@ def _of_matrices(call: Call, a: Sequence[Any], b: Sequence[Any], dtype: str | No
         **{name: tuple(pitches[name] for _, _, pitches in laid) for name in ("lda", "ldb")},
     }  # fmt: skip
     inputs = {f"{name}_{number}": memories[name] for number, (_, memories, _) in enumerate(laid) for name in "ab"}
-    outputs: dict[str, Given | None] = {f"c_{number}": None for number in range(len(pairs))}
+    shapes = [(one.shape[0], two.shape[1]) for one, two in pairs]
+    return grouped(call, "grouped_gemm", keys, inputs, out, shapes)
+
+
+def grouped(
+    call: Call, operator: str, keys: dict[str, object], inputs: Mapping[str, Given], out: Any,
+    shapes: Sequence[tuple[int, int]],
+) -> list[Any]:  # fmt: skip
+    """Products of these shapes by one launch; `out` has an array for each, or None where one is made.
+
+    Raises DeviceError for another number of arrays, and for others.
+    """
+    if out is not None and (not isinstance(out, (tuple, list)) or len(out) != len(shapes)):
+        raise DeviceError(f"out: expected a sequence of {len(shapes)} arrays")
+    wanted = str(keys["out"])
+    outputs = call.outputs(out, **{f"c_{number}": (shape, wanted) for number, shape in enumerate(shapes)})
+    pitches = [pitch_key("ldc", one) or {"ldc": max(n, 1)} for one, (_, n) in zip(outputs.given.values(), shapes)]
     if out is not None:
-        for number, ((one, two), array) in enumerate(zip(pairs, out, strict=True)):
-            result = call.written(f"out[{number}]", array)
-            outputs[f"c_{number}"] = result.require(shape=(one.shape[0], two.shape[1]), dtype=wanted).rows()
-        keys["ldc"] = tuple(pitch_of(one) for one in outputs.values() if one is not None)
-    found = call.run("grouped_gemm", keys, inputs, outputs, varying=("m",))
-    return out if out is not None else [found[f"c_{number}"].array for number in range(len(pairs))]
+        keys["ldc"] = tuple(one["ldc"] for one in pitches)
+    return outputs.each(call.run(operator, keys, dict(inputs), outputs.given, varying=("m",)))
 
 
 def _of_rows(call: Call, a: Any, b: Any, offs: Any, dtype: str | None, out: Any) -> Any:
@@ -97,8 +107,9 @@ def _of_rows(call: Call, a: Any, b: Any, offs: Any, dtype: str | None, out: Any)
     form, memories, pitches = layout_of(rows, weights)
     if form[0] != "R":
         raise DeviceError("a: rows are not contiguous; make a contiguous copy first")
-    result = call.out("out", out, (m, n), wanted)
-    pitch = max(n, 1) if result is None else pitch_of(result.rows())
+    outputs = call.outputs(out, c=((m, n), wanted))
+    c = outputs.given["c"]
+    pitch = pitch_of(c) if c is not None and pitch_key("ldc", c) else max(n, 1)
     length = 0 if 0 in (m, n) else (m - 1) * pitch + n
     own = {"a": pitches["lda"], "c": pitch}
     at = {name: tuple(start * distance for start in starts[:-1]) for name, distance in own.items()}
@@ -112,9 +123,9 @@ def _of_rows(call: Call, a: Any, b: Any, offs: Any, dtype: str | None, out: Any)
         **{f"{name}_size": one.shape[0] for name, one in flat.items()},
         "c_size": length,
     }  # fmt: skip
-    written = None if result is None else result.rows().strided((length,), (1,))
-    found = call.run("grouped_gemm", keys, flat, {"c": written}, varying=("m", "a_at", "c_at", "a_size", "c_size"))
-    return out if out is not None else found["c"].reshaped(m, n).array
+    written = c if c is None or pitch == max(n, 1) else c.strided((length,), (1,))
+    varying = ("m", "a_at", "c_at", "a_size", "c_size")
+    return outputs.of(call.run("grouped_gemm", keys, flat, {"c": written}, varying=varying))
 
 
 def _reach(one: Given) -> int:

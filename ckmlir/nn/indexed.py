@@ -7,7 +7,7 @@ from typing import Any
 
 from ckmlir.nn.calls import Call, constant
 from ckmlir.nn.dimensions import along, is_last
-from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.given import Given, pitch_key, pitch_of
 from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.plain import checked, number
 from ckmlir.runtime.device import DeviceError
@@ -17,12 +17,13 @@ ADDED_IN_F32 = ("f16", "bf16")
 
 
 @checked
-def argsort(x: Any, dim: int = -1, descending: bool = False, *, stream: object = None) -> Any:
+def argsort(x: Any, dim: int = -1, descending: bool = False, *, out: Any = None, stream: object = None) -> Any:
     """The places of every row's elements in the order of their values: `torch.argsort` with stable=True.
 
     Args:
         x: (…, n), f32, f16, bf16 or i32; at most 4096 elements a row.
         dim: along which elements are put in order; along another than the last, at the price of copies.
+        out: places, to be written.
 
     Returns:
         Places, (…, n), i32. NaN is larger than all numbers.
@@ -33,20 +34,21 @@ def argsort(x: Any, dim: int = -1, descending: bool = False, *, stream: object =
     """
     call = Call(stream)
     given = call.read("x", x)
+    outputs = call.outputs(out, indices=(given.shape, "i32"))
     if not is_last(dim, given):
-        return along(dim, argsort, x, descending=descending, stream=stream)
+        return along(dim, argsort, x, outputs, descending=descending, stream=stream)
     rows = given.rows()
     keys = _rows(rows) | {"order": _order(descending), "stride": pitch_of(rows)}
-    found = call.run("argsort", keys, {"x": rows}, varying=("m",))
-    return found["indices"].reshaped(*given.shape).array
+    return outputs.of(call.run("argsort", keys, {"x": rows}, outputs.given, varying=("m",)))
 
 
 @checked
-def sort(x: Any, dim: int = -1, descending: bool = False, *, stream: object = None) -> Any:
+def sort(x: Any, dim: int = -1, descending: bool = False, *, out: Any = None, stream: object = None) -> Any:
     """Every row's elements in order, and their places: `torch.sort` with stable=True.
 
     Args:
         x, dim: as for `argsort`.
+        out: values and places, to be written.
 
     Returns:
         Values (…, n), of x's type, and places (…, n), i32.
@@ -56,21 +58,22 @@ def sort(x: Any, dim: int = -1, descending: bool = False, *, stream: object = No
     """
     call = Call(stream)
     given = call.read("x", x)
+    outputs = call.outputs(out, y=(given.shape, given.dtype), indices=(given.shape, "i32"))
     if not is_last(dim, given):
-        return along(dim, sort, x, descending=descending, stream=stream)
+        return along(dim, sort, x, outputs, descending=descending, stream=stream)
     rows = given.rows()
     keys = _rows(rows) | {"k": rows.shape[1], "order": _order(descending), "stride": pitch_of(rows)}
-    found = call.run("topk", keys, {"x": rows}, varying=("m",))
-    return found["y"].reshaped(*given.shape).array, found["indices"].reshaped(*given.shape).array
+    return outputs.of(call.run("topk", keys, {"x": rows}, outputs.given, varying=("m",)))
 
 
 @checked
-def cumsum(x: Any, dim: int = -1, *, exclusive: bool = False, stream: object = None) -> Any:
+def cumsum(x: Any, dim: int = -1, *, exclusive: bool = False, out: Any = None, stream: object = None) -> Any:
     """Running sums along every row: `torch.cumsum`.
 
     Args:
         x: (…, n), f32 or i32. dim: as for `argsort`.
         exclusive: without the element itself.
+        out: (…, n), to be written.
 
     Returns:
         (…, n), of x's type.
@@ -80,20 +83,22 @@ def cumsum(x: Any, dim: int = -1, *, exclusive: bool = False, stream: object = N
     """
     call = Call(stream)
     given = call.read("x", x)
+    outputs = call.outputs(out, y=(given.shape, given.dtype))
     if not is_last(dim, given):
-        return along(dim, cumsum, x, exclusive=exclusive, stream=stream)
+        return along(dim, cumsum, x, outputs, exclusive=exclusive, stream=stream)
     rows = given.rows()
-    keys = _rows(rows) | {"exclusive": exclusive, "stride": pitch_of(rows)}
-    return call.run("cumsum", keys, {"x": rows}, varying=("m",))["y"].reshaped(*given.shape).array
+    keys = _rows(rows) | {"exclusive": exclusive, "stride": pitch_of(rows), **pitch_key("ystride", outputs.given["y"])}
+    return outputs.of(call.run("cumsum", keys, {"x": rows}, outputs.given, varying=("m",)))
 
 
-def nonzero(x: Any, *, stream: object = None) -> tuple[Any, Any]:
+def nonzero(x: Any, *, out: Any = None, stream: object = None) -> Any:
     """The places of every row's elements that are not zero, in order, and how many there are.
 
     Results are as large as they may become, so that nothing is read back.
 
     Args:
         x: (…, n), f16, bf16, f32, i32 or i8. -0 is zero, NaN is not.
+        out: places and their numbers, to be written.
 
     Returns:
         Places (…, n), i32, with -1 behind the last, and their numbers (…), i32.
@@ -104,15 +109,17 @@ def nonzero(x: Any, *, stream: object = None) -> tuple[Any, Any]:
     call = Call(stream)
     given = call.read("x", x)
     rows = given.rows()
-    found = call.run("nonzero", _rows(rows) | {"stride": pitch_of(rows)}, {"x": rows}, varying=("m",))
-    return found["y"].reshaped(*given.shape).array, found["counts"].reshaped(*given.shape[:-1]).array
+    outputs = call.outputs(out, y=(given.shape, "i32"), counts=(given.shape[:-1], "i32"))
+    keys = _rows(rows) | {"stride": pitch_of(rows)}
+    return outputs.of(call.run("nonzero", keys, {"x": rows}, outputs.given, varying=("m",)))
 
 
-def histogram(x: Any, bins: int, *, stream: object = None) -> Any:
+def histogram(x: Any, bins: int, *, out: Any = None, stream: object = None) -> Any:
     """How often each number from 0 to bins - 1 occurs in every row; other numbers count nowhere.
 
     Args:
         x: (…, n), i32, without gaps. bins: at most 4096.
+        out: counts, to be written.
 
     Returns:
         Counts, (…, bins), i32.
@@ -126,19 +133,21 @@ def histogram(x: Any, bins: int, *, stream: object = None) -> Any:
     count, length = rows.shape
     bins = number("bins", bins, 1)
     shape = (*given.shape[:-1], bins)
+    outputs = call.outputs(out, counts=(shape, "i32"))
     if count and not length:  # rows that have nothing to count
-        return constant(call, given, 0, count * bins, "i32").reshaped(*shape).array
+        return outputs.of(call.put({"counts": constant(call, given, 0, count * bins, "i32")}, outputs.given))
     keys: dict[str, object] = {"n": count * length, "part": max(length, 1), "bins": bins}
-    found = call.run("histogram", keys, {"x": rows.reshaped(count * length)}, varying=("n",))
-    return found["counts"].strided((count, bins), (bins, 1)).reshaped(*shape).array
+    flat = {"x": rows.reshaped(count * length)}
+    return outputs.of(call.run("histogram", keys, flat, outputs.given, varying=("n",)))
 
 
-def segment_sum(x: Any, offsets: Any, *, stream: object = None) -> Any:
+def segment_sum(x: Any, offsets: Any, *, out: Any = None, stream: object = None) -> Any:
     """The sums of the rows of each segment: row s is x[offsets[s]] + … + x[offsets[s + 1] - 1].
 
     Args:
         x: (m, n…), f32, f16, bf16 or i32.
         offsets: (segments + 1,), i32; numbers from 0 to m that do not fall.
+        out: (segments, n…), to be written.
 
     Returns:
         (segments, n…), of x's type; of a segment without rows zeros.
@@ -152,14 +161,17 @@ def segment_sum(x: Any, offsets: Any, *, stream: object = None) -> Any:
         raise DeviceError("offsets: no number; expected one for each segment, and where the last ends")
     rows = given.reshaped(given.shape[0], math.prod(given.shape[1:])).rows()
     segments = starts.shape[0] - 1
+    outputs = call.outputs(out, y=((segments, *given.shape[1:]), given.dtype))
     keys = _rows(rows) | {"segments": segments, "stride": pitch_of(rows)}
+    keys |= pitch_key("ystride", outputs.given["y"], given.ndim - 1)
     inputs: dict[str, Given | None] = {"x": rows, "offsets": vector(starts)}
-    found = call.run("segment_sum", keys, inputs, varying=("m", "segments"))["y"]
-    return found.reshaped(segments, *given.shape[1:]).array
+    return outputs.of(call.run("segment_sum", keys, inputs, outputs.given, varying=("m", "segments")))
 
 
 @differentiable
-def scatter_rows(x: Any, ids: Any, rows: int, *, op: str = "add", stream: object = None) -> Any:
+def scatter_rows(
+    x: Any, ids: Any, rows: int, *, op: str = "add", out: Any = None, stream: object = None
+) -> Any:
     """Rows put, or added up, where their numbers say: row r of the result is that of x whose number is r, or their sum.
 
     It is the gradient of `embedding` for the table, and `torch.index_add` to zeros.
@@ -170,6 +182,7 @@ def scatter_rows(x: Any, ids: Any, rows: int, *, op: str = "add", stream: object
         ids: (…), i32; what is not a row's number is left out.
         rows: of the result.
         op: add, in no particular order, or store: of rows with one number any remains.
+        out: (rows, n), to be written.
 
     Returns:
         (rows, n), of x's type; rows that no number names are zeros.
@@ -181,11 +194,12 @@ def scatter_rows(x: Any, ids: Any, rows: int, *, op: str = "add", stream: object
     given = call.read("x", x)
     matrix = given.rows()
     numbers = call.numbers("ids", ids).require(shape=given.shape[:-1], dtype="i32")
+    outputs = call.outputs(out, y=((number("rows", rows, 0), matrix.shape[1]), matrix.dtype))
     keys = _rows(matrix) | {"rows": rows, "op": op, "stride": pitch_of(matrix)}
     if op == "add" and matrix.dtype in ADDED_IN_F32:
         keys["sums"] = "f32"
     inputs: dict[str, Given | None] = {"x": matrix, "ids": vector(numbers)}
-    return call.run("scatter_rows", keys, inputs, varying=("m",))["y"].array
+    return outputs.of(call.run("scatter_rows", keys, inputs, outputs.given, varying=("m",)))
 
 
 def vector(numbers: Given) -> Given:

@@ -14,11 +14,12 @@ from ckmlir.nn.attention import (
     beside,
     common_keys,
     in_rows,
+    outputs_of,
     read_batches,
     slopes_of,
     starts_of,
-    strides_key,
-    strides_of,
+    written_key,
+    written_rows,
 )
 from ckmlir.nn.cached_attention import dense
 from ckmlir.nn.calls import Call, dtype_name
@@ -75,12 +76,12 @@ def sparse_attention(
         "block_q": block_size[0], "block_k": block_size[1], "pv_threshold": pv_threshold, "lse": return_lse,
         "soft_cap": softcap or None,
     }  # fmt: skip
-    result = call.out("out", out, (*arrays["q"].shape[:3], arrays["v"].shape[3]), arrays["q"].dtype)
-    keys |= {} if result is None else strides_key("o", strides_of(result, layout))
+    shape = (*arrays["q"].shape[:3], arrays["v"].shape[3])
+    outputs = outputs_of(call, out, shape, arrays["q"].dtype, (b, h, rows) if return_lse else None)
+    keys |= written_key("o", outputs.given["o"], layout)
     slopes = slopes_of(call, alibi_slopes, b, h, keys)
-    found = call.run("sparse_attention", keys, {**arrays, **lists, "slopes": slopes}, {"o": result}, varying=VARYING)
-    o = out if out is not None else found["o"].array
-    return (o, found["lse"].array) if return_lse else o
+    inputs = {**arrays, **lists, "slopes": slopes}
+    return outputs.of(call.run("sparse_attention", keys, inputs, outputs.given, varying=VARYING))
 
 
 @checked
@@ -116,11 +117,11 @@ def sage_attention(
     for name, (what, one) in scales.items():
         if one is not None:
             inputs[name] = dense(call.read(what, one).require(ndim=3, dtype="f32"))
-    result = call.out("out", out, (*arrays["q"].shape[:3], arrays["v"].shape[3]), wanted)
-    keys |= {} if result is None else strides_key("o", strides_of(result, layout))
-    found = call.run("sage_attention", keys, inputs, {"o": result}, varying=VARYING)
-    o = out if out is not None else found["o"].array
-    return (o, found["lse"].array) if return_lse else o
+    query = arrays["q"].shape
+    logarithms = (query[0], *(query[layout.index(dim)] for dim in "hs")) if return_lse else None
+    outputs = outputs_of(call, out, (*query[:3], arrays["v"].shape[3]), wanted, logarithms)
+    keys |= written_key("o", outputs.given["o"], layout)
+    return outputs.of(call.run("sage_attention", keys, inputs, outputs.given, varying=VARYING))
 
 
 @checked
@@ -164,7 +165,6 @@ def hstu_attention(
         inputs["num_targets"] = vector(counts)
     for side in "qk":
         inputs[f"seqstart_{side}"] = beside(call, arrays["q"], np.asarray(starts, np.int32))
-    result = call.out("out", out, (*query[:2], value[2]), arrays["q"].dtype)
-    written = None if result is None else in_rows("o", result, keys)
-    found = call.run("hstu_attention", keys, inputs, {"o": written})
-    return out if out is not None else found["o"].reshaped(*query[:2], value[2]).array
+    outputs = outputs_of(call, out, (*query[:2], value[2]), arrays["q"].dtype, None)
+    written = {"o": written_rows("o", outputs.given["o"], keys)}
+    return outputs.of(call.run("hstu_attention", keys, inputs, written))

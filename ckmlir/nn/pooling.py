@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ckmlir.nn.calls import Call
 from ckmlir.nn.convolutions import Numbers, each
 from ckmlir.nn.given import Given
+from ckmlir.nn.outputs import permutation
 from ckmlir.nn.plain import checked, number
 from ckmlir.runtime.device import DeviceError
 
@@ -14,17 +16,19 @@ from ckmlir.runtime.device import DeviceError
 @checked
 def max_pool1d(
     x: Any, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, dilation: Numbers = 1,
-    ceil_mode: bool = False, return_indices: bool = False, *, channels_last: bool = False, stream: object = None,
+    ceil_mode: bool = False, return_indices: bool = False, *, channels_last: bool = False, out: Any = None,
+    stream: object = None,
 ) -> Any:  # fmt: skip
     """The maximum of every window of images of one spatial dimension. Arguments and results as for `max_pool2d`."""
     how = (kernel_size, stride, padding, dilation)
-    return _pooled(1, x, how, ceil_mode, {"op": "max", "index": return_indices}, channels_last, stream)
+    return _pooled(1, x, how, ceil_mode, {"op": "max", "index": return_indices}, channels_last, out, stream)
 
 
 @checked
 def max_pool2d(
     x: Any, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, dilation: Numbers = 1,
-    ceil_mode: bool = False, return_indices: bool = False, *, channels_last: bool = False, stream: object = None,
+    ceil_mode: bool = False, return_indices: bool = False, *, channels_last: bool = False, out: Any = None,
+    stream: object = None,
 ) -> Any:  # fmt: skip
     """The maximum of every window: `torch.nn.functional.max_pool2d`. NaN is larger than all numbers.
 
@@ -36,6 +40,7 @@ def max_pool2d(
         ceil_mode: windows that begin in the images and end behind the padding count, too.
         return_indices: also return where the maximum is, the first of equal ones: its element's number in all of x
             with channels last. (PyTorch's are numbers within a channel of an image.)
+        out: the result, to be written; with return_indices also both.
 
     Returns:
         (n, channels, positions…), or (n, positions…, channels); with the indices, i32, of the same shape.
@@ -45,32 +50,35 @@ def max_pool2d(
         RequestError: sizes that kernels do not count.
     """
     how = (kernel_size, stride, padding, dilation)
-    return _pooled(2, x, how, ceil_mode, {"op": "max", "index": return_indices}, channels_last, stream)
+    return _pooled(2, x, how, ceil_mode, {"op": "max", "index": return_indices}, channels_last, out, stream)
 
 
 @checked
 def max_pool3d(
     x: Any, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, dilation: Numbers = 1,
-    ceil_mode: bool = False, return_indices: bool = False, *, channels_last: bool = False, stream: object = None,
+    ceil_mode: bool = False, return_indices: bool = False, *, channels_last: bool = False, out: Any = None,
+    stream: object = None,
 ) -> Any:  # fmt: skip
     """The maximum of every window of images of three spatial dimensions. Arguments and results as for `max_pool2d`."""
     how = (kernel_size, stride, padding, dilation)
-    return _pooled(3, x, how, ceil_mode, {"op": "max", "index": return_indices}, channels_last, stream)
+    return _pooled(3, x, how, ceil_mode, {"op": "max", "index": return_indices}, channels_last, out, stream)
 
 
 @checked
 def avg_pool1d(
     x: Any, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, *, channels_last: bool = False, stream: object = None,
+    count_include_pad: bool = True, *, channels_last: bool = False, out: Any = None,
+    stream: object = None,
 ) -> Any:  # fmt: skip
     """The average of every window of images of one spatial dimension. Arguments and results as for `avg_pool2d`."""
-    return _averaged(1, x, (kernel_size, stride, padding), ceil_mode, count_include_pad, channels_last, stream)
+    return _averaged(1, x, (kernel_size, stride, padding), ceil_mode, count_include_pad, channels_last, out, stream)
 
 
 @checked
 def avg_pool2d(
     x: Any, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, *, channels_last: bool = False, stream: object = None,
+    count_include_pad: bool = True, *, channels_last: bool = False, out: Any = None,
+    stream: object = None,
 ) -> Any:  # fmt: skip
     """The average of every window: `torch.nn.functional.avg_pool2d`, added in f32.
 
@@ -78,6 +86,7 @@ def avg_pool2d(
         x, kernel_size, stride, padding, channels_last: as for `max_pool2d`.
         ceil_mode: as for `max_pool2d`; with count_include_pad=False, or where no window ends behind the padding.
         count_include_pad: divide by all places of a window, zeros of the padding among them; else by the elements.
+        out: to be written.
 
     Returns:
         (n, channels, positions…), or (n, positions…, channels).
@@ -85,21 +94,22 @@ def avg_pool2d(
     Raises:
         DeviceError, RequestError: as `max_pool2d`.
     """
-    return _averaged(2, x, (kernel_size, stride, padding), ceil_mode, count_include_pad, channels_last, stream)
+    return _averaged(2, x, (kernel_size, stride, padding), ceil_mode, count_include_pad, channels_last, out, stream)
 
 
 @checked
 def avg_pool3d(
     x: Any, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, *, channels_last: bool = False, stream: object = None,
+    count_include_pad: bool = True, *, channels_last: bool = False, out: Any = None,
+    stream: object = None,
 ) -> Any:  # fmt: skip
     """The average of every window of images of three spatial dimensions. Arguments and results as for `avg_pool2d`."""
-    return _averaged(3, x, (kernel_size, stride, padding), ceil_mode, count_include_pad, channels_last, stream)
+    return _averaged(3, x, (kernel_size, stride, padding), ceil_mode, count_include_pad, channels_last, out, stream)
 
 
 def im2col(
     x: Any, kernel_size: Numbers, dilation: Numbers = 1, padding: Numbers = 0, stride: Numbers = 1, *,
-    groups: int = 1, stream: object = None,
+    groups: int = 1, out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """The windows of images as rows: `torch.nn.functional.unfold` with channels last.
 
@@ -107,6 +117,7 @@ def im2col(
         x: (n, spatial…, channels), one to three spatial dimensions, without gaps; any type of at most 32 bits.
         kernel_size, dilation, padding, stride: as for `max_pool2d`.
         groups: of channels.
+        out: to be written.
 
     Returns:
         (groups, n, positions…, places of a window · channels of a group), zero beyond the images.
@@ -125,51 +136,52 @@ def im2col(
     keys, positions = _geometry(tuple(image), (kernel_size, stride, padding, dilation), False)
     keys |= {"n": n, "g": groups, "c": channels // groups, "dtype": given.dtype, "align": given.base}
     patches = given.reshaped(n, *image, groups, channels // groups)
-    found = call.run("img2col", keys, {"x": patches}, varying=("n",))["y"]
-    return found.reshaped(groups, n, *positions, found.shape[-1]).array
+    length = math.prod(keys["window"]) * (channels // groups)
+    outputs = call.outputs(out, y=((groups, n, *positions, length), given.dtype))
+    return outputs.of(call.run("img2col", keys, {"x": patches}, outputs.given, varying=("n",)))
 
 
 def _averaged(
     rank: int, x: Any, how: tuple[Numbers, Numbers | None, Numbers], ceil_mode: bool, count_include_pad: bool,
-    channels_last: bool, stream: object,
+    channels_last: bool, out: Any, stream: object,
 ) -> Any:  # fmt: skip
     keys: dict[str, object] = {"op": "average", "count": "padding" if count_include_pad else "elements"}
-    return _pooled(rank, x, (*how, 1), ceil_mode, keys, channels_last, stream)
+    return _pooled(rank, x, (*how, 1), ceil_mode, keys, channels_last, out, stream)
 
 
 def _pooled(
     rank: int, x: Any, how: tuple[Numbers, Numbers | None, Numbers, Numbers], ceil_mode: bool,
-    keys: dict[str, object], channels_last: bool, stream: object,
+    keys: dict[str, object], channels_last: bool, out: Any, stream: object,
 ) -> Any:  # fmt: skip
     call = Call(stream)
     given = call.read("x", x).require(ndim=rank + 2)
     last = (0, *range(2, rank + 2), 1)
     n, *image, channels = given.shape if channels_last else tuple(given.shape[dim] for dim in last)
-    sliding = _geometry(tuple(image), how, ceil_mode)[0]
+    sliding, positions = _geometry(tuple(image), how, ceil_mode)
     if keys.get("count") == "padding" and sliding["right_pads"] != sliding["pads"]:
         raise DeviceError("ceil_mode: windows end behind the padding, of which places count is not defined; expected "
                           "count_include_pad=False")  # fmt: skip
     window, pads = (tuple(sliding[name]) for name in ("window", "pads"))
     if any(2 * pad > places for pad, places in zip(pads, window, strict=True)):
         raise DeviceError(f"padding={pads}: expected at most half of kernel_size={window}")
+    results = (n, *positions, channels) if channels_last else (n, channels, *positions)
+    index = {"index": (results, "i32")} if keys.get("index") else {}
+    outputs = call.outputs(out, y=(results, given.dtype), **index)
     shape = (n, *image, channels)
     images = given.reshaped(*shape) if channels_last else _turned(call, given, last)
     asked = {**keys, **sliding, "n": n, "c": channels, "dtype": given.dtype, "align": images.base}
     if keys["op"] == "max":
         asked["propagate_nan"] = True
-    found = call.run("pooling", asked, {"x": images}, varying=("n",))
-    first = (0, rank + 1, *range(1, rank + 1))
-    results = [found[name] for name in ("y", "index") if name in found]
-    arrays = [one.array if channels_last else _turned(call, one, first).array for one in results]
-    return tuple(arrays) if len(arrays) > 1 else arrays[0]
+    found = call.run("pooling", asked, {"x": images}, outputs.given if channels_last else {}, varying=("n",))
+    if not channels_last:
+        first = (0, rank + 1, *range(1, rank + 1))
+        found = {name: _turned(call, found[name], first, one) for name, one in outputs.given.items()}
+    return outputs.of(found)
 
 
-def _turned(call: Call, given: Given, order: tuple[int, ...]) -> Given:
-    """A copy with its dimensions in another order."""
-    keys: dict[str, object] = {
-        "shape": given.shape, "perm": order, "dtype": given.dtype, "strides": given.strides, "align": given.base,
-    }  # fmt: skip
-    return call.run("permute", keys, {"x": given})["y"]
+def _turned(call: Call, given: Given, order: tuple[int, ...], out: Given | None = None) -> Given:
+    """A copy with its dimensions in another order, or `out`."""
+    return call.run("permute", permutation(given, order, out), {"x": given}, {"y": out})["y"]
 
 
 def _geometry(

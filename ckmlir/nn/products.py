@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.given import Given, batch_key, pitch_key, pitch_of
 from ckmlir.nn.gradients import differentiable
+from ckmlir.nn.outputs import Outputs
 from ckmlir.nn.plain import word
 from ckmlir.ops.contraction.sparsity import index_bytes, kept
 from ckmlir.runtime.device import DeviceError
@@ -56,12 +57,12 @@ def matmul(a: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream:
     except ValueError:
         raise DeviceError(f"a of shape {left.shape} and b of shape {right.shape}: batches do not broadcast") from None
     shape = (*batch, left.shape[-2], right.shape[-1])
-    result = call.out("out", out, shape, wanted)
-    if right.ndim == 2 and _are_matrices(left, result):
-        found = _matrix_product(call, left, right, wanted, result)
+    outputs = call.outputs(out, c=(shape, wanted))
+    if right.ndim == 2 and _are_matrices(left, outputs.given["c"]):
+        found = _matrix_product(call, left, right, wanted, outputs)
     else:
-        found = _batched_product(call, left, right, batch, wanted, result)
-    return out if out is not None else found.reshaped(*shape).array
+        found = _batched_product(call, left, right, batch, wanted, outputs)
+    return outputs.of(found)
 
 
 @differentiable
@@ -96,14 +97,14 @@ def linear(
     dtype = given.dtype
     shape = (*given.shape[:-1], w.shape[0])
     w.require(dtype=dtype)
-    result = call.out("out", out, shape, dtype)
-    is_batch = not _are_matrices(given, result, call.optional("residual", residual))
+    outputs = call.outputs(out, c=(shape, dtype))
+    is_batch = not _are_matrices(given, outputs.given["c"], call.optional("residual", residual))
     keys, sides = epilogue(call, shape, bias, activation, residual, dtype, is_batch)
     if is_batch:
-        found = _batched_product(call, given, transposed(w), shape[:-2], dtype, result, keys, sides)
+        found = _batched_product(call, given, transposed(w), shape[:-2], dtype, outputs, keys, sides)
     else:
-        found = _matrix_product(call, given, transposed(w), dtype, result, keys, sides)
-    return out if out is not None else found.reshaped(*shape).array
+        found = _matrix_product(call, given, transposed(w), dtype, outputs, keys, sides)
+    return outputs.of(found)
 
 
 def swiglu(x: Any, gate: Any, up: Any, *, out: Any = None, stream: object = None) -> Any:
@@ -123,30 +124,28 @@ def swiglu(x: Any, gate: Any, up: Any, *, out: Any = None, stream: object = None
         shapes = ", ".join(f"{one.what} {one.shape}" for one in (given, *weights))
         raise DeviceError(f"{shapes}: expected (…, k), (n, k) and (n, k)")
     shape = (*given.shape[:-1], weights[0].shape[0])
-    result = call.out("out", out, shape, given.dtype)
+    outputs = call.outputs(out, c=(shape, given.dtype))
     a = given.rows()
     matrices = [one.rows() for one in weights]
     if pitch_of(matrices[0]) != pitch_of(matrices[1]):
         raise DeviceError("gate, up: their rows lie differently far apart; make contiguous copies first")
-    keys = {
+    keys: dict[str, object] = {
         "m": a.shape[0], "n": shape[-1], "k": a.shape[1], "dtype": given.dtype, "out": given.dtype,
         "lda": pitch_of(a), "ldb": pitch_of(matrices[0]),
     }  # fmt: skip
-    rows = None if result is None else result.rows()
-    keys |= {} if rows is None else {"ldc": pitch_of(rows)}
-    found = call.run(
-        "gated_gemm", keys, {"a": a, "gate": matrices[0], "up": matrices[1]}, {"c": rows}, varying=("m",)
-    )["c"]
-    return out if out is not None else found.reshaped(*shape).array
+    keys |= pitch_key("ldc", outputs.given["c"])
+    inputs = {"a": a, "gate": matrices[0], "up": matrices[1]}
+    return outputs.of(call.run("gated_gemm", keys, inputs, outputs.given, varying=("m",)))
 
 
-def compress_sparse(a: Any, *, stream: object = None) -> tuple[Any, Any]:
+def compress_sparse(a: Any, *, out: Any = None, stream: object = None) -> Any:
     """The two elements of largest magnitude of every four along the rows of a matrix, for `matmul_sparse`.
 
     Of a matrix that has at most two numbers other than zero among four nothing is lost; of others the rest is dropped.
 
     Args:
         a: (m, k), rows contiguous; f16, bf16, i8, fp8 or bf8.
+        out: the elements and the index, to be written.
 
     Returns:
         The elements (m, 2 ceil(k / 4)), and an index (m, ceil(k / 8)), i8, that says which they are.
@@ -156,11 +155,13 @@ def compress_sparse(a: Any, *, stream: object = None) -> tuple[Any, Any]:
     """
     call = Call(stream)
     rows = call.read("a", a).require(ndim=2).rows()
+    m, k = rows.shape
+    outputs = call.outputs(out, a=((m, kept(k)), rows.dtype), index=((m, index_bytes(k)), "i8"))
     keys: dict[str, object] = {
-        "m": rows.shape[0], "k": rows.shape[1], "dtype": rows.dtype, "stride": pitch_of(rows), "align": rows.base,
+        "m": m, "k": k, "dtype": rows.dtype, "stride": pitch_of(rows), **pitch_key("lda", outputs.given["a"]),
+        **pitch_key("ld_index", outputs.given["index"]), "align": rows.base,
     }  # fmt: skip
-    found = call.run("compress_sparse", keys, {"x": rows}, varying=("m",))
-    return found["a"].array, found["index"].array
+    return outputs.of(call.run("compress_sparse", keys, {"x": rows}, outputs.given, varying=("m",)))
 
 
 def matmul_sparse(
@@ -195,11 +196,10 @@ def matmul_sparse(
         "m": left.shape[0], "n": right.shape[1], "k": k, **types, "out": wanted, "layout": layout,
         **pitches, "ld_index": pitch_of(which),
     }  # fmt: skip
-    result = call.out("out", out, (left.shape[0], right.shape[1]), wanted)
-    rows = None if result is None else result.rows()
-    keys |= {} if rows is None else {"ldc": pitch_of(rows)}
-    found = call.run("gemm_sparse", keys, {**memories, "index": which}, {"c": rows}, varying=("m",))["c"]
-    return out if out is not None else found.array
+    outputs = call.outputs(out, c=((left.shape[0], right.shape[1]), wanted))
+    keys |= pitch_key("ldc", outputs.given["c"])
+    inputs = {**memories, "index": which}
+    return outputs.of(call.run("gemm_sparse", keys, inputs, outputs.given, varying=("m",)))
 
 
 def epilogue(
@@ -233,7 +233,7 @@ def epilogue(
 
 def _are_matrices(x: Given, *others: Given | None) -> bool:
     """Whether x is a matrix or a vector, or everything that is given can be read as the rows of one."""
-    return x.ndim <= 2 or all(one.has_rows for one in (x, *others) if one is not None)
+    return x.ndim <= 2 or all(one.has_rows or not one.is_told for one in (x, *others) if one is not None)
 
 
 def _matrix_product(
@@ -241,22 +241,18 @@ def _matrix_product(
     a: Given,
     b: Given,
     dtype: str,
-    out: Given | None,
+    outputs: Outputs,
     keys: Mapping[str, object] = MappingProxyType({}),
     sides: Mapping[str, Given] = MappingProxyType({}),
-) -> Given:
+) -> dict[str, Given]:
     """C (…, n) of A (…, k) and B (k, n), each with contiguous rows; matrices may have contiguous columns instead."""
     matrix = a if a.ndim == 2 else a.rows()
     layout, memories, pitches = layout_of(matrix, b)
     asked: dict[str, object] = {
         "m": matrix.shape[0], "n": b.shape[1], "k": b.shape[0], **pair_of(a, b), "out": dtype, "layout": layout,
-        **pitches, **keys,
+        **pitches, **pitch_key("ldc", outputs.given["c"]), **keys,
     }  # fmt: skip
-    rows = None
-    if out is not None:
-        rows = out.rows()
-        asked["ldc"] = pitch_of(rows)
-    return call.run("gemm", asked, {**memories, **sides}, {"c": rows}, varying=("m",))["c"]
+    return call.run("gemm", asked, {**memories, **sides}, outputs.given, varying=("m",))
 
 
 def _batched_product(
@@ -265,10 +261,10 @@ def _batched_product(
     b: Given,
     batch: tuple[int, ...],
     dtype: str,
-    out: Given | None,
+    outputs: Outputs,
     keys: Mapping[str, object] = MappingProxyType({}),
     sides: Mapping[str, Given] = MappingProxyType({}),
-) -> Given:
+) -> dict[str, Given]:
     """C (batch, m, n) of A (…, m, k) and B (…, k, n), whose dimensions in front broadcast to the batch."""
     if len(batch) > MOST_BATCH:
         raise DeviceError(f"a batch of {len(batch)} dimensions; expected at most {MOST_BATCH}")
@@ -286,11 +282,9 @@ def _batched_product(
         own = tuple(length if step else min(length, 1) for length, step in zip(own, steps, strict=True))  # shared
         found[name] = one.strided((*own, *one.shape[-single:]), (*steps, *one.strides[-single:]))
         asked[f"{name}_batch"], asked[f"{name}_batch_strides"] = own, steps
-    if out is not None:
-        out = out.matrices()
-        asked["ldc"], asked["c_batch_strides"] = pitch_of(out), out.strides[:-2]
+    asked |= batch_key("ldc", "c_batch_strides", outputs.given["c"])
     varying = ("m", *(f"{name}_batch_strides" for name in ("a", "c", *sides)))
-    return call.run("batched_gemm", asked, found, {"c": out}, varying=varying)["c"]
+    return call.run("batched_gemm", asked, found, outputs.given, varying=varying)
 
 
 def layout_of(a: Given, b: Given, order: str | None = None) -> tuple[str, dict[str, Given], dict[str, int]]:

@@ -1,4 +1,4 @@
-"""Functions of rows, the last dimension: norms, softmax, the largest elements, row-wise quantisation."""
+"""Functions of rows, the last dimension: norms, softmax, the largest elements."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
-from ckmlir.nn.calls import Call, constant, dtype_name
+from ckmlir.nn.calls import Call, constant
 from ckmlir.nn.dimensions import along, is_last
-from ckmlir.nn.given import Given, elements_in, pitch_of
-from ckmlir.nn.plain import checked, numbers, word
+from ckmlir.nn.given import Given, pitch_key, pitch_of
+from ckmlir.nn.plain import checked, number, numbers
 from ckmlir.ops.request import whole
 from ckmlir.runtime.device import DeviceError
 
@@ -50,7 +50,7 @@ def layer_norm(
             where weight comes next.
         weight, bias: of that shape, of x's type; by default ones and zeros.
         return_sum: also return s, as the next layer's residual.
-        out: (…, n), to be written.
+        out: (…, n), to be written; with return_sum also both.
 
     Returns:
         (…, n), or that and s.
@@ -110,28 +110,28 @@ def softmax(
     excluded = call.optional("mask", mask)
     if excluded is not None:
         excluded.require(shape=given.shape, dtype="i8")
+    outputs = call.outputs(out, y=(given.shape, given.dtype))
     if not is_last(dim, given):
-        call.out("out", out, given.shape, given.dtype)
-        return along(dim, softmax, x, beside={"mask": mask}, out=out, scale=scale, stream=stream)
-    rows, result = given.rows(), call.out("out", out, given.shape, given.dtype)
-    keys = _sizes(rows) | {"scale": scale, "mask": mask is not None, "stride": pitch_of(rows)}
+        return along(dim, softmax, x, outputs, beside={"mask": mask}, scale=scale, stream=stream)
+    rows = given.rows()
+    keys = sizes(rows) | {"scale": scale, "mask": mask is not None, "stride": pitch_of(rows)}
     if excluded is not None:
         excluded = excluded.rows()
         keys["mask_stride"] = pitch_of(excluded)
-    y = None if result is None else result.rows()
-    keys |= {} if y is None else {"ystride": pitch_of(y)}
+    keys |= pitch_key("ystride", outputs.given["y"])
     inputs = {"x": rows, "mask": excluded}
-    found = call.run("softmax", keys | _base(inputs, {"y": y}), inputs, {"y": y}, ("m",), in_place=("x",))["y"]
-    return out if out is not None else found.reshaped(*given.shape).array
+    keys |= base(inputs, outputs.given)
+    return outputs.of(call.run("softmax", keys, inputs, outputs.given, ("m",), in_place={"y": ("x",)}))
 
 
 @checked
-def topk(x: Any, k: int, dim: int = -1, largest: bool = True, *, stream: object = None) -> Any:
+def topk(x: Any, k: int, dim: int = -1, largest: bool = True, *, out: Any = None, stream: object = None) -> Any:
     """The k largest elements of every row, or smallest, in order, and their places: `torch.topk`.
 
     Args:
         x: (…, n), f32, f16, bf16 or i32.
         dim: along which they are looked for; along another than the last, at the price of copies.
+        out: values and places, to be written.
 
     Returns:
         Values (…, k) of x's type, and places (…, k), i32.
@@ -141,25 +141,28 @@ def topk(x: Any, k: int, dim: int = -1, largest: bool = True, *, stream: object 
     """
     call = Call(stream)
     given = call.read("x", x)
-    if not is_last(dim, given):
-        return along(dim, topk, x, k=k, largest=largest, stream=stream)
+    is_last_one = is_last(dim, given)
+    shape = list(given.shape)
+    shape[dim] = k = number("k", k, 1)
+    outputs = call.outputs(out, y=(tuple(shape), given.dtype), indices=(tuple(shape), "i32"))
+    if not is_last_one:
+        return along(dim, topk, x, outputs, k=k, largest=largest, stream=stream)
     rows = given.rows()
     order = "descending" if largest else "ascending"
-    keys = _sizes(rows) | {"k": k, "order": order, "stride": pitch_of(rows)}
-    found = call.run("topk", keys, {"x": rows}, varying=("m",))
-    shape = (*given.shape[:-1], k)
-    return found["y"].reshaped(*shape).array, found["indices"].reshaped(*shape).array
+    keys = sizes(rows) | {"k": k, "order": order, "stride": pitch_of(rows)}
+    return outputs.of(call.run("topk", keys, {"x": rows}, outputs.given, varying=("m",)))
 
 
 @checked
 def topk_softmax(
-    x: Any, k: int, *, activation: str = "softmax", renormalize: bool = False, stream: object = None
-) -> tuple[Any, Any]:
+    x: Any, k: int, *, activation: str = "softmax", renormalize: bool = False, out: Any = None, stream: object = None
+) -> Any:
     """The k best experts of every token: weights by softmax or sigmoid, and their numbers.
 
     Args:
         x: (tokens, experts), f16, bf16 or f32.
         renormalize: the weights of a token add up to 1.
+        out: weights and experts, to be written.
 
     Returns:
         Weights (tokens, k), f32, and experts (tokens, k), i32.
@@ -169,127 +172,13 @@ def topk_softmax(
     """
     call = Call(stream)
     rows = call.read("x", x).require(ndim=2).rows()
-    keys = _sizes(rows) | {"k": k, "activation": activation, "renormalize": renormalize, "stride": pitch_of(rows)}
-    found = call.run("topk_softmax", keys | _base({"x": rows}, {}), {"x": rows}, varying=("m",))
-    return found["weights"].array, found["indices"].array
-
-
-@checked
-def quantize(
-    x: Any, dtype: str = "i8", *, by: str = "row", smooth: Any = None, scale: Any = None, powers: bool = False,
-    stream: object = None,
-) -> tuple[Any, Any]:  # fmt: skip
-    """An array divided by scales, so that it fills the range of an 8-bit type, and rounded to the nearest.
-
-    Args:
-        x: (…, n), f16, bf16 or f32.
-        dtype: i8, fp8 or bf8; with powers also fp4, fp6 and bf6, whose bytes are returned.
-        by: what has a scale of its own: "tensor", "row", or blocks of rows x columns: "1x32", "1x64", "1x128",
-            "128x128", with all dimensions but the last as rows.
-        smooth: (n,), f32: what columns are multiplied with before; of rows, to i8 or fp8.
-        scale: scales that are given, f32: a number of the tensor, (…) of rows.
-        powers: scales of blocks are powers of two, e8m0; with by="1x32" they are those of microscaling formats.
-
-    Returns:
-        The quantised array (…, n), and the scales, f32: (1,) of the tensor, (…) of rows, else (blocks down, blocks
-        across). Their product is about x · smooth.
-
-    Raises:
-        DeviceError, RequestError: as `layer_norm`; arguments that do not go together; the chip has no 8-bit floats.
-    """
-    call = Call(stream)
-    given = call.read("x", x)
-    rows, out, by = given.rows(), dtype_name("dtype", dtype), word("by", by, _shared())
-    if (smooth is not None and by != "row") or (scale is not None and (smooth is not None or by not in WHOLE)):
-        raise DeviceError(f"by={by}: columns are scaled of rows only, scales given of rows and tensors; not both")
-    if powers and by in WHOLE:
-        raise DeviceError(f"by={by}: powers of two are scales of blocks; expected by=1x32, 1x64, 1x128 or 128x128")
-    if by == "tensor":
-        keys: dict[str, object] = {"shape": rows.shape, "dtype": rows.dtype, "strides": rows.strides}
-        one = _scales(call, scale, (1,))
-        keys |= {"out": out, "align": rows.base}
-        found = call.run("quantize_tensor", keys | _known(one), {"x": rows, "scale": one})
-        return found["q"].reshaped(*given.shape).array, scale if one is not None else found["scale"].array
-    if by != "row":
-        keys = _sizes(rows) | {"out": out, "stride": pitch_of(rows), "block": by, "scales": "e8m0" if powers else "f32"}
-        found = call.run("quantize_blocks", keys, {"x": rows}, varying=("m",))
-        q = found["q"]
-        return q.reshaped(*given.shape[:-1], q.shape[-1]).array, found["scale"].array
-    keys = _sizes(rows) | {"out": out, "stride": pitch_of(rows), "rounding": "nearest"}
-    if smooth is not None:
-        columns = call.read("smooth", smooth).require(shape=rows.shape[1:], dtype="f32").rows().reshaped(rows.shape[1])
-        inputs: dict[str, Given | None] = {"x": rows, "smooth": columns}
-        found = call.run("smoothquant", keys | _base(inputs, {}), inputs, varying=("m",))
-    else:
-        each = _scales(call, scale, given.shape[:-1])
-        inputs = {"x": rows, "yscale": each}
-        found = call.run("quantize_rows", keys | _known(each) | _base(inputs, {}), inputs, varying=("m",))
-    q = found["q"].reshaped(*given.shape).array
-    return q, scale if "yscale" not in found else found["yscale"].reshaped(*given.shape[:-1]).array
-
-
-def dequantize(
-    q: Any, scale: Any, dtype: str = "f16", *, by: str = "row", packed: str | None = None, stream: object = None
-) -> Any:
-    """The numbers that `quantize` took: q times its scales.
-
-    Args:
-        q: (…, n), i8, fp8 or bf8; or the bytes of packed elements.
-        scale: as `quantize` returns it.
-        dtype: f16, bf16 or f32.
-        by: what has a scale of its own, as for `quantize`.
-        packed: what the bytes (uint8) of q hold, where they do: fp4, fp6 or bf6.
-
-    Returns:
-        (…, n).
-
-    Raises:
-        DeviceError, RequestError: as `layer_norm`; scales of another shape; bytes that hold no whole elements.
-    """
-    call = Call(stream)
-    given = call.read("q", q, packed)
-    rows, by = given.rows(), word("by", by, _shared())
-    n, stride = (elements_in(rows.dtype, one) for one in (rows.shape[1], pitch_of(rows)))
-    keys = _sizes(rows) | {"n": n, "out": dtype_name("dtype", dtype), "block": by, "stride": stride}
-    scales = call.read("scale", scale)
-    if by in WHOLE:
-        scales = scales.require(dtype="f32", shape=(1,) if by == "tensor" else given.shape[:-1])
-        scales = _packed(scales)
-    else:
-        _packed(scales.require(ndim=2))
-        keys["scales"] = scales.dtype
-    inputs = {"q": rows, "scale": scales}
-    keys["align"] = _base(inputs, {})["base"]
-    return call.run("dequantize", keys, inputs, varying=("m",))["y"].reshaped(*given.shape[:-1], n).array
-
-
-WHOLE = ("tensor", "row")
-"""What scales that are given are of."""
-
-
-def _shared() -> tuple[str, ...]:
-    """What may have a scale of its own."""
-    from ckmlir.ops.quantization.blocks import BLOCKS
-
-    return (*WHOLE, *BLOCKS)
-
-
-def _scales(call: Call, scale: Any, shape: tuple[int, ...]) -> Given | None:
-    """Scales that were given, without gaps."""
-    return None if scale is None else _packed(call.read("scale", scale).require(shape=shape, dtype="f32"))
-
-
-def _packed(scales: Given) -> Given:
-    """Scales, those of rows as a vector. Raises DeviceError where there are gaps between them."""
-    count = math.prod(scales.shape)
-    flat = scales.reshaped(count)
-    if count > 1 and flat.strides != (1,):
-        raise DeviceError(f"{scales.what}: numbers lie {flat.strides[0]} elements apart; make a contiguous copy first")
-    return flat
-
-
-def _known(scales: Given | None) -> dict[str, object]:
-    return {"scales": "dynamic" if scales is None else "given"}
+    shape = (rows.shape[0], number("k", k, 1))
+    outputs = call.outputs(out, weights=(shape, "f32"), indices=(shape, "i32"))
+    keys = sizes(rows) | {"k": k, "activation": activation, "renormalize": renormalize, "stride": pitch_of(rows)}
+    for name, one in outputs.given.items():
+        keys |= pitch_key(f"{name}_stride", one)
+    keys |= base({"x": rows}, outputs.given)
+    return outputs.of(call.run("topk_softmax", keys, {"x": rows}, outputs.given, varying=("m",)))
 
 
 def _normalized(
@@ -307,21 +196,20 @@ def _normalized(
         return one.reshaped(*one.shape[: one.ndim - len(row)], math.prod(row)).rows()
 
     rows = rows_of(given)
-    keys = _sizes(rows) | {"eps": eps, "stride": pitch_of(rows)}
-    added = None
+    keys = sizes(rows) | {"eps": eps, "stride": pitch_of(rows)}
+    added, results = None, {"sum": (given.shape, given.dtype)} if return_sum else {}
     if residual is not None:
         added = rows_of(call.read("residual", residual).require(shape=given.shape, dtype=given.dtype))
         keys |= {"add": "store" if return_sum else "add", "residual_stride": pitch_of(added)}
     elif return_sum:
         raise DeviceError("return_sum: there is no residual that x is added to; expected one, or take x")
-    result = call.out("out", out, given.shape, given.dtype)
-    y = None if result is None else rows_of(result)
-    keys |= {} if y is None else {"ystride": pitch_of(y)}
+    outputs = call.outputs(out, y=(given.shape, given.dtype), **results)
+    ways = {"y": "ystride", "sum": "sum_stride"}
+    for name, one in outputs.given.items():
+        keys |= pitch_key(ways[name], one, len(row))
     inputs = {"x": rows, "residual": added, **channels}
-    keys |= _base(inputs, {"y": y})
-    found = call.run(operator, keys, inputs, {"y": y}, ("m",), in_place=("x", "residual"))
-    normalized = out if out is not None else found["y"].reshaped(*given.shape).array
-    return (normalized, found["sum"].reshaped(*given.shape).array) if return_sum else normalized
+    keys |= base(inputs, outputs.given)
+    return outputs.of(call.run(operator, keys, inputs, outputs.given, ("m",), in_place={"y": ("x", "residual")}))
 
 
 def _row_shape(x: Given, normalized: int | Sequence[int] | None) -> tuple[int, ...]:
@@ -345,10 +233,11 @@ def _channels(call: Call, x: Given, row: tuple[int, ...], what: str, array: Any,
     return call.read(what, array).require(shape=row, dtype=x.dtype).reshaped(n).rows().reshaped(n)
 
 
-def _sizes(rows: Given) -> dict[str, object]:
+def sizes(rows: Given) -> dict[str, object]:
+    """How many rows there are, how long they are, and their type."""
     return {"m": rows.shape[0], "n": rows.shape[1], "dtype": rows.dtype}
 
 
-def _base(inputs: Mapping[str, Given | None], outputs: Mapping[str, Given | None]) -> dict[str, object]:
+def base(inputs: Mapping[str, Given | None], outputs: Mapping[str, Given | None]) -> dict[str, object]:
     """What divides all addresses."""
     return {"base": math.gcd(*(one.base for one in (*inputs.values(), *outputs.values()) if one is not None))}

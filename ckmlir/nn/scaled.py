@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.given import Given, elements_in, pitch_of
+from ckmlir.nn.given import Given, batch_key, elements_in, pitch_key, pitch_of
+from ckmlir.nn.grouped import grouped
+from ckmlir.nn.outputs import Outputs
 from ckmlir.nn.plain import checked, shown
 from ckmlir.nn.products import MOST_BATCH, common, epilogue, layout_of, orders, pair_of, transposed
 from ckmlir.nn.scales import LENGTHS, VECTORS, as_matrix, laid, of_rows, require_f32, ways
@@ -61,10 +63,8 @@ def scaled_linear(
     keys, sides = epilogue(call, shape, bias, activation, residual)
     scale_a = of_rows(call.read("x_scale", x_scale), given.shape[:-1])
     scale_b = of_rows(call.read("weight_scale", weight_scale), w.shape[:1])
-    result = call.out("out", out, shape, dtype_name("dtype", dtype))
-    rows = None if result is None else result.rows()
-    found = _product(call, given.rows(), transposed(w), scale_a, scale_b, dtype, rows, keys, sides)
-    return out if out is not None else found.reshaped(*shape).array
+    outputs = call.outputs(out, c=(shape, dtype_name("dtype", dtype)))
+    return outputs.of(_product(call, given.rows(), transposed(w), scale_a, scale_b, dtype, outputs, keys, sides))
 
 
 def scaled_matmul(
@@ -98,14 +98,13 @@ def scaled_matmul(
     of_a = as_matrix(call.read("scale_a", scale_a), left.ndim)
     of_b = as_matrix(call.read("scale_b", scale_b), right.ndim)
     shape = (*batch, left.shape[-2], right.shape[-1])
-    result = call.out("out", out, shape, dtype_name("dtype", dtype))
-    found = _product(call, left, right, of_a, transposed(of_b), dtype, result, batch=batch)
-    return out if out is not None else found.reshaped(*shape).array
+    outputs = call.outputs(out, c=(shape, dtype_name("dtype", dtype)))
+    return outputs.of(_product(call, left, right, of_a, transposed(of_b), dtype, outputs, batch=batch))
 
 
 def scaled_grouped_matmul(
     a: Sequence[Any], b: Sequence[Any], scale_a: Sequence[Any], scale_b: Sequence[Any], *, dtype: str = "bf16",
-    stream: object = None,
+    out: Sequence[Any] | None = None, stream: object = None,
 ) -> list[Any]:  # fmt: skip
     """Products (a[i] · scale_a[i]) @ (b[i] · scale_b[i]) of different sizes in one launch.
 
@@ -113,6 +112,7 @@ def scaled_grouped_matmul(
         a, b, scale_a, scale_b: sequences of what `scaled_matmul` takes of matrices; types, how matrices lie and what
             scales are of are those of all products.
         dtype: of the results.
+        out: a sequence of (m, n), to be written.
 
     Returns:
         A list of products.
@@ -134,8 +134,8 @@ def scaled_grouped_matmul(
     each = _operands(products)
     inputs = {f"{name}_{number}": one for number, (_, views) in enumerate(each) for name, one in views.items()}
     asked = {**of_each([keys for keys, _ in each], NAMES), "out": dtype_name("dtype", dtype)}
-    found = call.run("grouped_gemm_quant", asked, {**inputs}, varying=("m",))
-    return [found[f"c_{number}"].array for number in range(count)]
+    shapes = [(one.shape[-2], two.shape[-1]) for one, two, _, _ in products]
+    return grouped(call, "grouped_gemm_quant", asked, inputs, out, shapes)
 
 
 @checked
@@ -179,17 +179,15 @@ def linear_int4(
         if pitch_of(points) != pitch_of(of_groups):
             raise DeviceError("scale, zeros: their rows lie differently far apart; make contiguous copies first")
         keys, inputs = {**keys, "zeros": True}, {**inputs, "b2": points}
-    result = call.out("out", out, shape, given.dtype)
-    rows = None if result is None else result.rows()
-    keys |= {} if rows is None else {"ldc": pitch_of(rows)}
-    found = call.run("gemm_int4", keys, inputs, {"c": rows}, varying=("m",))["c"]
-    return out if out is not None else found.reshaped(*shape).array
+    outputs = call.outputs(out, c=(shape, given.dtype))
+    keys |= pitch_key("ldc", outputs.given["c"])
+    return outputs.of(call.run("gemm_int4", keys, inputs, outputs.given, varying=("m",)))
 
 
 def _product(
-    call: Call, a: Given, b: Given, scale_a: Given, scale_b: Given, dtype: str, out: Given | None,
+    call: Call, a: Given, b: Given, scale_a: Given, scale_b: Given, dtype: str, outputs: Outputs,
     keys: dict[str, object] | None = None, sides: dict[str, Given] | None = None, batch: tuple[int, ...] = (),
-) -> Given:  # fmt: skip
+) -> dict[str, Given]:  # fmt: skip
     """C of a (…, m, k) and b (…, k, n) with scales (…, m, groups) and (…, n, groups)."""
     [(asked, inputs)] = _operands([(a, b, scale_a, scale_b)])
     asked |= {**(keys or {}), "out": dtype_name("dtype", dtype)}
@@ -200,13 +198,10 @@ def _product(
         require_f32(scale_a, "a batch")
         operator = "batched_gemm_quant"
         spread(asked, inputs, batch)
-    if out is not None:
-        if out.shape[-1] > 1 and out.strides[-1] != 1:
-            raise DeviceError("out: rows are not contiguous")
-        asked["ldc"] = out.strides[-2] if out.shape[-2] > 1 else max(out.shape[-1], 1)
-        asked |= {"c_batch_strides": out.strides[:-2]} if batch else {}
+    c = outputs.given["c"]
+    asked |= batch_key("ldc", "c_batch_strides", c) if batch else pitch_key("ldc", c)
     varying = ("m", "a_batch_strides", "scale_a_batch_strides", "c_batch_strides") if batch else ("m",)
-    return call.run(operator, asked, {**inputs, **(sides or {})}, {"c": out}, varying=varying)["c"]
+    return call.run(operator, asked, {**inputs, **(sides or {})}, outputs.given, varying=varying)
 
 
 def spread(keys: dict[str, object], arrays: dict[str, Given], batch: tuple[int, ...]) -> None:

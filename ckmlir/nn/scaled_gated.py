@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.given import Given, batch_key, pitch_key, pitch_of
+from ckmlir.nn.grouped import grouped
 from ckmlir.nn.products import MOST_BATCH, common
 from ckmlir.nn.scaled import as_many, of_each, spread
 from ckmlir.nn.scales import as_matrix, laid, of_rows, require_f32, ways
@@ -63,23 +64,20 @@ def scaled_swiglu(
         given = given.rows()
     [(keys, inputs)] = _operands([((given, *weights), scales)])
     keys["out"] = dtype_name("dtype", dtype)
-    result = call.out("out", out, shape, dtype_name("dtype", dtype))
-    if result is not None:
-        result = result.matrices() if batched else result.rows()
-        keys["ldc"] = pitch_of(result)
+    outputs = call.outputs(out, c=(shape, dtype_name("dtype", dtype)))
+    c = outputs.given["c"]
+    keys |= batch_key("ldc", "c_batch_strides", c) if batched else pitch_key("ldc", c)
     varying = ["m"]
     if batched:
         spread(keys, inputs, batch)
-        keys |= {} if result is None else {"c_batch_strides": result.strides[:-2]}
         varying += [f"{name}_batch_strides" for name in ("a", "scale_a", "c")]
     operator = "batched_gated_gemm_quant" if batched else "gated_gemm_quant"
-    found = call.run(operator, keys, {**inputs}, {"c": result}, varying=tuple(varying))["c"]
-    return out if out is not None else found.reshaped(*shape).array
+    return outputs.of(call.run(operator, keys, {**inputs}, outputs.given, varying=tuple(varying)))
 
 
 def scaled_grouped_swiglu(
     x: Sequence[Any], gate: Sequence[Any], up: Sequence[Any], x_scale: Sequence[Any], gate_scale: Sequence[Any],
-    up_scale: Sequence[Any], *, dtype: str = "bf16", stream: object = None,
+    up_scale: Sequence[Any], *, dtype: str = "bf16", out: Sequence[Any] | None = None, stream: object = None,
 ) -> list[Any]:  # fmt: skip
     """`scaled_swiglu` of several matrices of different sizes in one launch.
 
@@ -87,6 +85,7 @@ def scaled_grouped_swiglu(
         x, gate, up, x_scale, gate_scale, up_scale: sequences of what `scaled_swiglu` takes of matrices; types and what
             scales are of are those of all.
         dtype: of the results.
+        out: a sequence of (m, n), to be written.
 
     Returns:
         A list of matrices (m, n).
@@ -109,8 +108,8 @@ def scaled_grouped_swiglu(
     each = _operands(products)
     inputs = {f"{name}_{number}": one for number, (_, views) in enumerate(each) for name, one in views.items()}
     asked = {**of_each([keys for keys, _ in each], ALL), "out": dtype_name("dtype", dtype)}
-    found = call.run("grouped_gated_gemm_quant", asked, {**inputs}, varying=("m",))
-    return [found[f"c_{number}"].array for number in range(count)]
+    sizes = [(matrices[0].shape[0], matrices[1].shape[0]) for matrices, _ in products]
+    return grouped(call, "grouped_gated_gemm_quant", asked, inputs, out, sizes)
 
 
 def _batch(x: Given, weight: Given) -> tuple[int, ...]:

@@ -9,12 +9,12 @@ of `use`.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar, Token
+from types import MappingProxyType
 from typing import Any
 
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from ckmlir.nn.array import asarray as array_of
 from ckmlir.nn.array import empty as empty_on
 from ckmlir.nn.given import Given, Home
 from ckmlir.nn.gradients import refuse_gradients, wants_gradient
+from ckmlir.nn.outputs import permutation, put_on_host, require_copy
 from ckmlir.nn.overlaps import check_apart
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
@@ -99,17 +100,20 @@ class Session:
         *,
         varying: Sequence[str] = (),
         typical: Mapping[str, object] | None = None,
-        in_place: Collection[str] = (),
+        in_place: Mapping[str, Collection[str]] = MappingProxyType({}),
+        kept: Collection[str] = (),
         stream: object = None,
     ) -> dict[str, Given]:
         """Run an operator on arrays that are as its keys say, and return its outputs.
 
         Args:
             inputs: by the operator's names, in the shapes and strides of memory.
-            outputs: None where they are to be made, beside the first input.
+            outputs: None where they are to be made, beside the first input. One that does not lie as the kernel
+                writes it gets a copy of what the kernel has made.
             varying: keys that change from call to call: sizes, and strides that follow from them.
             typical: those that are lists, as they are for sizes of `TYPICAL`.
-            in_place: inputs whose place an output may take (`check_apart`).
+            in_place: of outputs, the inputs whose place they may take (`check_apart`).
+            kept: outputs of which the kernel writes parts; the others keep what they hold.
 
         Raises:
             RequestError, DeviceError, NoKernel, KernelFault: as dispatchers and executables.
@@ -124,31 +128,47 @@ class Session:
         if asked and not all(find_dtype(spec.dtype).is_integer for spec in written):
             refuse_gradients(asked[0].what, asked[0].array)
         home, like = _beside(inputs)
-        found = {}
+        found, copied = {}, list[tuple[Given, Given]]()
         for spec in written:
             given = outputs.get(spec.name)
-            found[spec.name] = self._made(spec, home, like) if given is None else given
+            as_it_lies = None if given is None else given.as_written(spec)
+            found[spec.name] = as_it_lies or self._made(spec, home, like)
+            if given is not None and as_it_lies is None:
+                require_copy(given, spec, spec.name in kept)
+                copied.append((found[spec.name], given))
         arrays = {**inputs, **found}
         with ExitStack() as borrowed:
             taken = {name: self._argument(executable, name, one, stream, borrowed) for name, one in arrays.items()}
             executable(stream, **taken)
+        for made, given in copied:
+            self.put(made, given, stream)
         return found
 
     def _argument(
         self, executable: Executable, name: str, array: Given, stream: object, borrowed: ExitStack
     ) -> Any:
         """What the executable takes for an array: itself, or a copy where it begins within the vectors that the kernel
-        loads. Raises DeviceError for an output with gaps that does, since others may write to these meanwhile."""
-        spec = executable.arrays[name]
-        if not array.address % spec.align or 0 in array.shape:
+        loads."""
+        if not array.address % executable.arrays[name].align or 0 in array.shape:
             return array.argument
-        if spec.role == "out" and spec.elements > math.prod(spec.shape):
-            array.require_start(spec.align)
         return borrowed.enter_context(executable.aligned(name, array.argument, stream))
 
+    def put(self, made: Given, out: Given, stream: object) -> None:
+        """Copy a result to where it is wanted."""
+        if not out.address:
+            put_on_host(made, out, None if stream is None else self.device.stream_of(stream))
+            return
+        x, y = made.reshaped(*out.shape).with_a_dimension(), out.with_a_dimension()
+        self.run("permute", permutation(x, range(y.ndim), y), {"x": x}, {"y": y}, stream=stream)
+
     def _made(self, spec: ArraySpec, home: Home, like: Any) -> Given:
-        array = home.empty(like, spec.shape, numpy_dtype(spec.dtype, self.target), self.device)
-        return Given(spec.name, array, home, spec.shape, packed_strides(spec.shape), spec.dtype, 0)
+        """An array as the kernel writes it: with gaps where it was told how an output lies that it cannot write to."""
+        pairs = zip(spec.shape, spec.strides, packed_strides(spec.shape), strict=True)
+        has_gaps = spec.elements and any(length > 1 and own != packed for length, own, packed in pairs)
+        shape = (spec.elements,) if has_gaps else spec.shape
+        array = home.empty(like, shape, numpy_dtype(spec.dtype, self.target), self.device)
+        made = Given(spec.name, array, home, shape, packed_strides(shape), spec.dtype, 0)
+        return made if shape == spec.shape else made.strided(spec.shape, spec.strides)
 
     def executable(
         self, operator: str, keys: Mapping[str, object], varying: Sequence[str] = (),

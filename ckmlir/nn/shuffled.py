@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ckmlir.nn.calls import Call
-from ckmlir.nn.given import pitch_of
+from ckmlir.nn.given import pitch_key, pitch_of
 from ckmlir.nn.plain import number, shown
 from ckmlir.nn.products import epilogue, output_type
 from ckmlir.ops.contraction.shuffle import COLUMNS, shuffled_shape
@@ -14,12 +14,13 @@ from ckmlir.ops.request import whole
 from ckmlir.runtime.device import DeviceError
 
 
-def shuffle_weight(weight: Any, *, columns: int = 32, stream: object = None) -> Any:
+def shuffle_weight(weight: Any, *, columns: int = 32, out: Any = None, stream: object = None) -> Any:
     """A weight in the order in which matrix instructions take it, for `linear_shuffled`: once, when a model is loaded.
 
     Args:
         weight: (n, k), rows contiguous; f16, bf16, f32, f64, fp8, bf8 or i8.
         columns: of a tile: 16, which products of few rows take, or 32.
+        out: of the result's shape, to be written.
 
     Returns:
         (ceil(n / columns), columns · k rounded up to whole tiles), with zeros where there is no weight.
@@ -33,7 +34,9 @@ def shuffle_weight(weight: Any, *, columns: int = 32, stream: object = None) -> 
     _check_columns(columns)
     n, k = rows.shape
     keys: dict[str, object] = {"n": n, "k": k, "dtype": rows.dtype, "ldb": pitch_of(rows), "columns": columns}
-    return call.run("shuffle_b", keys, {"b": rows})["shuffled"].array
+    shape = shuffled_shape(n, k, columns, find_dtype(rows.dtype).bytes)
+    outputs = call.outputs(out, shuffled=(shape, rows.dtype))
+    return outputs.of(call.run("shuffle_b", keys, {"b": rows}, outputs.given))
 
 
 def linear_shuffled(
@@ -82,13 +85,11 @@ def linear_shuffled(
         )
     shape = (*given.shape[:-1], n)
     keys, sides = epilogue(call, shape, bias, activation, residual, wanted)
-    result = call.out("out", out, shape, wanted)
-    written = None if result is None else result.rows()
+    outputs = call.outputs(out, c=(shape, wanted))
     keys |= {"m": rows.shape[0], "n": n, "k": k, "dtype": rows.dtype, "out": wanted, "lda": pitch_of(rows)}
-    keys |= {"columns": str(columns)} | ({} if written is None else {"ldc": pitch_of(written)})
+    keys |= {"columns": str(columns), **pitch_key("ldc", outputs.given["c"])}
     inputs = {"a": rows, "b": shuffled.contiguous(), **sides}
-    found = call.run("flatmm", keys, inputs, {"c": written}, varying=("m",))["c"]
-    return out if out is not None else found.reshaped(*shape).array
+    return outputs.of(call.run("flatmm", keys, inputs, outputs.given, varying=("m",)))
 
 
 def _check_columns(columns: int) -> None:

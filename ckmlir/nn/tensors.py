@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.given import WIDEST, Given, pitch_of
+from ckmlir.nn.given import Given, align_of, pitch_key, pitch_of
 from ckmlir.nn.gradients import differentiable
+from ckmlir.nn.outputs import permutation
 from ckmlir.nn.plain import numbers
 from ckmlir.nn.session import TYPICAL
 from ckmlir.ops.dtypes import find_dtype
@@ -20,13 +21,16 @@ from ckmlir.runtime.device import DeviceError
 NAMES = ("a", "b", "c", "d")
 
 
-def elementwise(expression: str, *arrays: Any, dtype: str | None = None, stream: object = None) -> Any:
+def elementwise(
+    expression: str, *arrays: Any, dtype: str | None = None, out: Any = None, stream: object = None
+) -> Any:
     """An expression of up to four arrays, called a, b, c and d in it, element by element: `gelu(a + b) * c`.
 
     Args:
         expression: in the language of `ckmlir.ops.tensors.expression`.
         arrays: they broadcast as NumPy's do; f16, bf16, f32, 8-bit floats, or all i8 and i32.
         dtype: of the result; by default that of the first.
+        out: of the shape that they broadcast to, to be written.
 
     Raises:
         DeviceError: shapes do not broadcast, more arrays than names.
@@ -44,7 +48,11 @@ def elementwise(expression: str, *arrays: Any, dtype: str | None = None, stream:
     full = shape or (1,)
     typical: dict[str, object] = {"shape": _typical(full)}
     keys: dict[str, object] = {"op": expression, "shape": full, "dtype": given[0].dtype}
-    keys["out"] = out = None if dtype is None else dtype_name("dtype", dtype)
+    wanted = given[0].dtype if dtype is None else dtype_name("dtype", dtype)
+    keys["out"] = None if dtype is None else wanted
+    outputs = call.outputs(out, y=(shape, wanted))
+    y = outputs.given["y"]
+    keys |= {"strides": y.with_a_dimension().strides} if y is not None and y.is_told else {}
     inputs: dict[str, Given | None] = {}
     for name, one in zip(NAMES, given, strict=False):
         missing = rank - one.ndim
@@ -52,21 +60,24 @@ def elementwise(expression: str, *arrays: Any, dtype: str | None = None, stream:
         keys |= {name: own.shape, f"{name}_dtype": one.dtype, f"{name}_strides": own.strides}
         typical[name] = _typical(own.shape) if one.ndim == rank and one.shape[0] == full[0] else own.shape
         inputs[name] = own
-    keys["align"] = _align(given, *(one.dtype for one in given), out or given[0].dtype)
-    return call.run("elementwise", keys, inputs, typical=typical)["y"].reshaped(*shape).array
+    keys["align"] = align_of([*given, *_present(y)], *(one.dtype for one in given), wanted)
+    in_place = {"y": NAMES}
+    return outputs.of(call.run("elementwise", keys, inputs, outputs.given, (), typical, in_place))
 
 
-def cast(x: Any, dtype: str, *, packed: str | None = None, stream: object = None) -> Any:
+def cast(x: Any, dtype: str, *, packed: str | None = None, out: Any = None, stream: object = None) -> Any:
     """An array with elements of another type, rounded to nearest, saturated where the type is narrow.
 
     Args:
         dtype: of the result; of fp4, fp6, bf6 and i4 it is an array of bytes (`ckmlir.ops.packing`).
         packed: what the bytes of x (uint8) hold, where they do: fp4, fp6, bf6 or i4.
+        out: of the result's shape, to be written.
 
     Raises DeviceError and RequestError where there is no such conversion.
     """
     call = Call(stream)
-    given = _with_a_dimension(call.read("x", x, packed))
+    read = call.read("x", x, packed)
+    given = read.with_a_dimension()
     packing = find_dtype(given.dtype).packing
     shape, strides = given.shape, given.strides
     if packing is not None:
@@ -77,22 +88,25 @@ def cast(x: Any, dtype: str, *, packed: str | None = None, stream: object = None
             raise DeviceError(f"x with strides {strides}: rows of {packed} begin at multiples of {packing.bytes} bytes")
         shape = (*shape[:-1], packing.count(shape[-1]))
         strides = (*(packing.count(stride) for stride in strides[:-1]), 1)
-    out = dtype_name("dtype", dtype)
+    wanted = dtype_name("dtype", dtype)
+    written = find_dtype(wanted).packing
+    result = read.shape if packing is written is None else (*shape[:-1], find_dtype(wanted).size(shape[-1]))
+    outputs = call.outputs(out, y=(result, wanted))
+    y = outputs.given["y"]
     keys: dict[str, object] = {
-        "shape": shape, "dtype": given.dtype, "out": out, "strides": strides,
-        "align": _align([given], out),
+        "shape": shape, "dtype": given.dtype, "out": wanted, "strides": strides,
+        "align": align_of([given, *_present(y)], wanted),
     }  # fmt: skip
-    made = call.run("cast", keys, {"x": given}, typical={"shape": _typical(shape)})["y"]
-    if packing is not None or find_dtype(out).packing is not None:
-        return made.array
-    return made.reshaped(*x.shape).array
+    if y is not None and y.is_told and written is None:
+        keys["ystrides"] = y.with_a_dimension().strides
+    return outputs.of(call.run("cast", keys, {"x": given}, outputs.given, typical={"shape": _typical(shape)}))
 
 
 def permute(x: Any, dims: Sequence[int], *, out: Any = None, stream: object = None) -> Any:
     """A contiguous copy with the dimensions in another order: `x.permute(dims).contiguous()` of PyTorch.
 
     Args:
-        out: of the new shape, without gaps, to be written.
+        out: of the new shape, to be written.
     """
     call = Call(stream)
     given = call.read("x", x)
@@ -100,23 +114,19 @@ def permute(x: Any, dims: Sequence[int], *, out: Any = None, stream: object = No
     order = tuple(dim + given.ndim if dim < 0 else dim for dim in dims)
     if sorted(order) != list(range(given.ndim)):
         raise DeviceError(f"dims={dims}: expected each of {given.ndim} dimensions once")
-    result = call.out("out", out, tuple(given.shape[dim] for dim in order), given.dtype)
-    y = None if result is None else result.contiguous()
-    if not order:
-        given, order = _with_a_dimension(given), (0,)
-        y = None if y is None else _with_a_dimension(y)
-    keys: dict[str, object] = {
-        "shape": given.shape, "perm": order, "dtype": given.dtype, "strides": given.strides, "align": _align([given]),
-    }  # fmt: skip
-    found = call.run("permute", keys, {"x": given}, {"y": y}, typical={"shape": _typical(given.shape)})["y"]
-    return out if out is not None else found.reshaped(*(x.shape[dim] for dim in dims)).array
+    outputs = call.outputs(out, y=(tuple(given.shape[dim] for dim in order), given.dtype))
+    y = outputs.given["y"]
+    given, y = given.with_a_dimension(), y if y is None else y.with_a_dimension()
+    keys, typical = permutation(given, order or (0,), y), {"shape": _typical(given.shape)}
+    return outputs.of(call.run("permute", keys, {"x": given}, {"y": y}, typical=typical))
 
 
-def transpose(x: Any, *, stream: object = None) -> Any:
+def transpose(x: Any, *, out: Any = None, stream: object = None) -> Any:
     """A contiguous copy with the last two dimensions exchanged: `x.mT.contiguous()` of PyTorch, through LDS.
 
     Args:
         x: (…, m, n); a matrix has contiguous rows, a batch of them has no gaps.
+        out: (…, n, m), to be written.
 
     Returns:
         (…, n, m).
@@ -129,38 +139,36 @@ def transpose(x: Any, *, stream: object = None) -> Any:
     if given.ndim < 2:
         raise DeviceError(f"x: shape {given.shape}; expected a matrix, or a batch of them")
     *batch, m, n = given.shape
+    outputs = call.outputs(out, y=((*batch, n, m), given.dtype))
     keys: dict[str, object] = {"dtype": given.dtype, "align": given.base}
     if not batch:
         rows = given.rows()
-        keys |= {"m": m, "n": n, "stride": pitch_of(rows)}
-        return call.run("transpose2d", keys, {"x": rows}, varying=("m",))["y"].array
+        y = outputs.given["y"]
+        keys |= {"m": m, "n": n, "stride": pitch_of(rows), **pitch_key("ystride", y)}
+        keys["align"] = align_of([given, *_present(y)], given.dtype)
+        return outputs.of(call.run("transpose2d", keys, {"x": rows}, outputs.given, varying=("m",)))
     count = math.prod(batch)
     keys |= {"n": count, "c": m, "h": 1, "w": n, "layout": "NCHW"}
-    found = call.run("batched_transpose", keys, {"x": given.reshaped(count, m, 1, n)}, varying=("n",))["y"]
-    return found.reshaped(*batch, n, m).array
+    images = {"x": given.reshaped(count, m, 1, n)}
+    return outputs.of(call.run("batched_transpose", keys, images, outputs.given, varying=("n",)))
 
 
-def contiguous(x: Any, *, stream: object = None) -> Any:
-    """A copy whose elements follow each other without gaps."""
-    call = Call(stream)
-    given = _with_a_dimension(call.read("x", x))
-    keys: dict[str, object] = {
-        "shape": given.shape, "perm": tuple(range(given.ndim)), "dtype": given.dtype, "strides": given.strides,
-        "align": _align([given]),
-    }  # fmt: skip
-    found = call.run("permute", keys, {"x": given}, typical={"shape": _typical(given.shape)})["y"]
-    return found.reshaped(*x.shape).array
+def contiguous(x: Any, *, out: Any = None, stream: object = None) -> Any:
+    """A copy whose elements follow each other without gaps; or in `out`, of x's shape, as that lies."""
+    return permute(x, range(Call(stream).read("x", x).ndim), out=out, stream=stream)
 
 
 def reduce(
-    x: Any, op: str = "sum", dims: int | Sequence[int] = -1, *, dtype: str | None = None, stream: object = None
-) -> Any:
+    x: Any, op: str = "sum", dims: int | Sequence[int] = -1, *, dtype: str | None = None, out: Any = None,
+    stream: object = None,
+) -> Any:  # fmt: skip
     """A reduction over some dimensions, which are gone afterwards.
 
     Args:
         op: sum, mean, max, min, amax (of absolute values), sumsq and what else the operator `reduce` has.
         dims: one or several.
         dtype: of the result; by default that of x, i32 for i8.
+        out: of the shape that is left, to be written.
 
     Raises:
         DeviceError, RequestError: dimensions that do not exist, an unknown operation.
@@ -174,21 +182,24 @@ def reduce(
         raise DeviceError(f"dims={asked}: expected some of {given.ndim} dimensions")
     keys: dict[str, object] = {
         "shape": given.shape, "dims": order, "ops": (op,), "dtype": given.dtype, "strides": given.strides,
-        "out": None if dtype is None else dtype_name("dtype", dtype), "align": _align([given]),
+        "out": None if dtype is None else dtype_name("dtype", dtype), "align": align_of([given]),
     }  # fmt: skip
     shape = tuple(length for dim, length in enumerate(given.shape) if dim not in order)
-    found = call.run("reduce", keys, {"x": given}, typical={"shape": _typical(given.shape)})["y"]
-    return found.reshaped(*shape).array
+    wanted = dtype_name("dtype", dtype or ("i32" if given.dtype == "i8" else given.dtype))
+    outputs = call.outputs(out, y=(shape, wanted))
+    typical = {"shape": _typical(given.shape)}
+    return outputs.of(call.run("reduce", keys, {"x": given}, outputs.given, typical=typical))
 
 
 @differentiable
-def embedding(ids: Any, weight: Any, *, stream: object = None) -> Any:
+def embedding(ids: Any, weight: Any, *, out: Any = None, stream: object = None) -> Any:
     """The rows of a table with these numbers: `torch.nn.functional.embedding`.
 
     Args:
         ids: any shape, i32; numbers from 0, below the rows of the table.
         weight: (rows, n), f16, bf16, f32, i32 or i8. Rows of 8-bit floats and of packed elements move as bytes:
             `weight.view(np.int8)`.
+        out: the shape of ids, then n; to be written.
 
     Returns:
         The shape of ids, then n.
@@ -204,16 +215,18 @@ def embedding(ids: Any, weight: Any, *, stream: object = None) -> Any:
     }  # fmt: skip
     flat = numbers.reshaped(count)
     inputs: dict[str, Given | None] = {"table": table, "ids": flat}
-    found = call.run("gather_rows", keys, inputs, varying=("m",))["y"]
-    return found.reshaped(*numbers.shape, table.shape[1]).array
+    outputs = call.outputs(out, y=((*numbers.shape, table.shape[1]), table.dtype))
+    keys |= pitch_key("ystride", outputs.given["y"])
+    return outputs.of(call.run("gather_rows", keys, inputs, outputs.given, varying=("m",)))
 
 
-def embedding_bag(ids: Any, weight: Any, *, stream: object = None) -> Any:
+def embedding_bag(ids: Any, weight: Any, *, out: Any = None, stream: object = None) -> Any:
     """Sums of rows of a table with these numbers: `torch.nn.functional.embedding_bag` with mode="sum".
 
     Args:
         ids: (…, k), i32; what is not a row's number adds nothing.
         weight: (rows, n), f16, bf16, f32 or i32.
+        out: (…, n), to be written.
 
     Returns:
         (…, n), of the table's type. Rows are added one after the other in f32, of i32 in i32.
@@ -229,14 +242,9 @@ def embedding_bag(ids: Any, weight: Any, *, stream: object = None) -> Any:
     keys: dict[str, object] = {
         "rows": rows, "n": n, "m": count, "k": k, "dtype": table.dtype, "stride": pitch_of(table),
     }  # fmt: skip
-    found = call.run("embedding_bag", keys, {"table": table, "ids": numbers}, varying=("m",))["y"]
-    return found.reshaped(*given.shape[:-1], n).array
-
-
-def _align(arrays: Sequence[Given], *dtypes: str) -> int:
-    """What divides all addresses but those of arrays that begin within an element of another one, which are copied."""
-    largest = max((find_dtype(one).bytes for one in dtypes), default=1)
-    return math.gcd(*(one.base for one in arrays if one.base >= largest)) or WIDEST
+    outputs = call.outputs(out, y=((*given.shape[:-1], n), table.dtype))
+    keys |= pitch_key("ystride", outputs.given["y"])
+    return outputs.of(call.run("embedding_bag", keys, {"table": table, "ids": numbers}, outputs.given, varying=("m",)))
 
 
 def _typical(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -244,5 +252,6 @@ def _typical(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (TYPICAL, *shape[1:])
 
 
-def _with_a_dimension(array: Given) -> Given:
-    return array if array.ndim else array.strided((1,), (1,))
+def _present(out: Given | None) -> tuple[Given, ...]:
+    """An output, if it is given."""
+    return () if out is None else (out,)

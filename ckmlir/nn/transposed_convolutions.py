@@ -90,10 +90,8 @@ def _transposed(
     keys |= {"dtype": dtype, "out": dtype}
     inputs = {"dy": with_groups(images, groups, channels_last), "w": weights_of_groups(weights, groups)}
     inputs |= followed_by(call, keys, shape, *after, channels_last)
-    result = call.out("out", out, shape, dtype)
-    written = None if result is None else with_groups(result, groups, channels_last)
-    found = call.run("conv_bwd_data", keys, inputs, {"dx": written})["dx"]
-    return out if out is not None else found.reshaped(*shape).array
+    outputs = call.outputs(out, dx=(shape, dtype))
+    return outputs.of(call.run("conv_bwd_data", keys, inputs, outputs.given))
 
 
 def transposed_shape(

@@ -28,7 +28,10 @@ ARGUMENTS = {
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_arguments_are_those_of_flash_attention(name: str) -> None:
-    parameters = inspect.signature(getattr(nn, name)).parameters
+    """And `out`, by its name alone."""
+    parameters = dict(inspect.signature(getattr(nn, name)).parameters)
+    out = parameters.pop("out")
+    assert out.kind is out.KEYWORD_ONLY
     assert list(parameters) == ARGUMENTS[name].split()
     assert all(one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters.values())
 

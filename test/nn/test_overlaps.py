@@ -29,6 +29,11 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "a residual, one row further": (
         lambda x, w: nn.linear(x[:16], w, residual=w[:16], out=w[1:17]), "out shares memory with"),
     "what is turned": (lambda x, w: nn.permute(x, (1, 0), out=x), "out shares memory with x"),
+    "another element's place": (lambda x, w: nn.elementwise("a + 0", x.T, out=x), "out shares memory with a"),
+    "what repeats": (lambda x, w: nn.elementwise("a + b", x, w[0], out=w), "out shares memory with b"),
+    "what long rows are added to twice": (
+        lambda x, w: nn.layer_norm(x, residual=w, return_sum=True, out=(None, w)),
+        r"out\[1\] shares memory with residual"),
     "rows, two further": (lambda x, w: nn.softmax(x[:32], out=x[2:34]), "out shares memory with x"),
     "keys": (lambda x, w: nn.attention(*[one.reshape(1, 64, 1, 64) for one in (w, x, x)],
                                        out=x.reshape(1, 64, 1, 64)), "out shares memory with k"),
@@ -48,6 +53,9 @@ def test_outputs_in_place(session: nn.Session) -> None:
     expected = exact(nn.softmax(x))
     assert nn.softmax(x, out=x) is x
     np.testing.assert_array_equal(exact(x), expected)
+    x, other = nn.asarray(X), nn.asarray(W)
+    expected = exact(nn.elementwise("a * b", x, other))
+    np.testing.assert_array_equal(exact(nn.elementwise("a * b", x, other, out=other)), expected)
     x, residual = nn.asarray(X), nn.asarray(W)
     expected = exact(nn.layer_norm(x, residual=residual))
     np.testing.assert_array_equal(exact(nn.layer_norm(x, residual=residual, out=residual)), expected)

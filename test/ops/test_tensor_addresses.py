@@ -119,6 +119,7 @@ def elements(memory: DeviceMemory, array: ArraySpec, dtype: np.dtype) -> np.ndar
 FAR: list[tuple[str, dict[str, object]]] = [
     ("permute", {"shape": (3, 4, 64), "perm": (1, 0, 2), "strides": (2**30, 2**28, 1), "dtype": "f32"}),
     ("permute", {"shape": (5, 33, 40), "perm": (0, 2, 1), "strides": (2**30 + 8, 40, 1), "dtype": "f16"}),
+    ("permute", {"shape": (4, 100), "perm": (0, 1), "ystrides": (2**30, 1), "dtype": "f32"}),
     ("transpose2d", {"m": 5, "n": 70, "stride": 2**31 - 1, "dtype": "i8", "align": 1}),
     ("copy", {"m": 4, "n": 100, "stride": 2**30, "ystride": 2**30 + 2**20, "dtype": "f32"}),
     ("cast", {"shape": (4, 100), "strides": (2**30, 1), "ystrides": (2**30, 1), "dtype": "f32", "out": "f16"}),

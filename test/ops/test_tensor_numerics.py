@@ -76,6 +76,13 @@ IMAGES = [
         ((2, 16, 1, 16), (1, 64, 8, 8), (3, 5, 7, 9), (2, 130, 3, 1)), ("NCHW", "NHWC"), MOVED
     )
 ]
+WRITTEN_APART = [
+    {"shape": (9, 33, 40), "perm": (0, 2, 1), "ystrides": (1400, 34, 1), "dtype": "f16"},
+    {"shape": (9, 33, 40), "ystrides": (1, 41, 1700), "dtype": "i8", "align": 1},
+    {"shape": (5, 6, 7, 8), "perm": (0, 1, 2, 3), "ystrides": (720, 120, 17, 2), "dtype": "f32"},
+    {"shape": (65, 127), "perm": (0, 1), "ystrides": (1, 72), "dtype": "bf16"},
+    {"shape": (4, 64), "perm": (0, 1), "ystrides": (128, 1), "dtype": "fp4"},
+]
 PERMUTATIONS = [
     {"shape": shape, "perm": order, "dtype": dtype}
     for (shape, order), dtype in itertools.product(
@@ -175,7 +182,7 @@ ATOMICS: list[Keys] = [
     [
         *grid("transpose2d", TRANSPOSES),
         *grid("batched_transpose", IMAGES),
-        *grid("permute", PERMUTATIONS),
+        *grid("permute", [*PERMUTATIONS, *WRITTEN_APART]),
         *grid("copy", COPIES),
         *grid("cast", CASTS),
         *grid("unpack_int4", UNPACKED),

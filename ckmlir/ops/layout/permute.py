@@ -1,10 +1,10 @@
-"""permute: y = x with its dimensions in another order, packed; dimension i of y is dimension perm[i] of x.
+"""permute: y = x with its dimensions in another order; dimension i of y is dimension perm[i] of x.
 
 Any permutation of up to 8 dimensions, elements of 4 to 32 bits, moved unchanged.
 
-Arrays: x (shape) at any strides, y (permuted shape), packed. Of elements of 4 and 6 bits arrays hold bytes
-(`ckmlir.ops.packing`): they follow each other along the last dimensions of x and of y, whichever those are, and fill
-bytes there.
+Arrays: x (shape), y (permuted shape), both at any strides, packed ones by default. Of elements of 4 and 6 bits arrays
+hold bytes (`ckmlir.ops.packing`): they follow each other along the last dimensions of x and of y, whichever those are,
+and fill bytes there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from ckmlir.ops.dtypes import PACKED_TYPES, TENSOR_TYPES
 from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.request import Choice, RequestError, show
-from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
+from ckmlir.ops.tensors.arrays import Operand, checked_strides
 from ckmlir.ops.tensors.keys import Order, Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
 
@@ -34,6 +34,7 @@ class Permute(MapOperator):
         Order("perm", None, "the order of the dimensions of x in y; default: reversed", most=MOST_DIMENSIONS),
         Choice("dtype", "f16", "element type", MOVED),
         Strides("strides", None, "of x, in elements", most=MOST_DIMENSIONS, shared=True),
+        Strides("ystrides", None, "of y, in elements", most=MOST_DIMENSIONS, order="perm"),
         ALIGN,
     )
 
@@ -45,7 +46,8 @@ class Permute(MapOperator):
         lengths = tuple(shape[axis] for axis in order)
         strides = checked_strides("strides", shape, values["strides"], shared=True)
         x = Operand("x", values["dtype"], shape, strides, order)
-        y = Operand("y", values["dtype"], lengths, packed(lengths), tuple(range(len(shape))))
+        written = checked_strides("ystrides", lengths, values["ystrides"])
+        y = Operand("y", values["dtype"], lengths, written, tuple(range(len(shape))))
         return self.check(MapProblem(lengths, (x,), y, "", values["align"]))
 
     def examples(self) -> Sequence[Mapping[str, object]]:

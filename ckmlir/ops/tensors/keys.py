@@ -30,12 +30,19 @@ class Strides(ShapeKey, frozen=True):
 
     Attributes:
         shared: elements may share a place.
+        order: the key that says in which order those lengths come (by default the opposite one), where one does.
     """
 
     shared: bool = False
+    order: str | None = None
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
-        return sampling.strides(random, self.lengths(request), shared=self.shared)
+        lengths = self.lengths(request)
+        if self.order is not None:
+            order = request.get(self.order)
+            assert order is None or isinstance(order, tuple)
+            lengths = tuple(lengths[axis] for axis in order or reversed(range(len(lengths))))
+        return sampling.strides(random, lengths, shared=self.shared)
 
 
 class Order(ShapeKey, frozen=True):
