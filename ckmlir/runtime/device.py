@@ -96,6 +96,8 @@ class MemoryPart(Struct, frozen=True):
     size: int
 
     def __post_init__(self) -> None:
+        if not hasattr(self.whole, "size"):
+            raise DeviceError(f"a part of memory is one of what allocate gave, not of {type(self.whole).__name__}")
         for name in ("offset", "size"):
             given = getattr(self, name)
             try:

@@ -138,6 +138,8 @@ def test_parts_of_memory_take_numpy_integers(device: Device) -> None:
     for wrong in (1.0, "1", None, np.float32(1)):
         with pytest.raises(DeviceError, match="offset of a part of memory: expected a whole number"):
             MemoryPart(memory, wrong, 2)  # type: ignore[arg-type]
+    with pytest.raises(DeviceError, match="a part of memory is one of what allocate gave, not of NoneType"):
+        MemoryPart(None, 0, 1)  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="bytes -1 to 2"):
         MemoryPart(memory, np.int32(-1), 3)
     executable.close()
