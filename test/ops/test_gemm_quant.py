@@ -237,6 +237,7 @@ SHORT = {"a_scale": "1x32", "b_scale": "1x32"}
 WEIGHTS = {"m": 140, "n": 150, "k": 320, "b_dtype": "i4"}
 TILES = {"m": 140, "n": 150, "k": 320, "b_scale": "1x64", "shuffled": 32}
 CROWDED: list[tuple[str, str, dict[str, Any]]] = [
+    ("gfx942", "gated_gemm_quant", {"m": 65, "n": 128, "k": 130, "b_dtype": "u4", "zeros": 1, "a_scale": "tensor"}),
     ("gfx942", "mx_gemm", {"m": 144, "n": 127, "k": 320}),
     ("gfx90a", "gemm_quant", {"m": 96, "n": 256, "k": 63, "dtype": "i8", "layout": "RRR", "a_scale": "1x64",
                               "b_scale": "tensor"}),
@@ -261,11 +262,11 @@ CROWDED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("chip", "name", "keys"), [*CROWDED[:2], *(pytest.param(*case, marks=pytest.mark.full) for case in CROWDED[2:])]
+    ("chip", "name", "keys"), [*CROWDED[:3], *(pytest.param(*case, marks=pytest.mark.full) for case in CROWDED[3:])]
 )
 def test_what_lies_beside_operands_has_registers(chip: str, name: str, keys: dict[str, Any]) -> None:
-    """Scales of several groups of a step, narrow loads beside scales or a second matrix, a transposed A beside B in
-    registers: defaults are right, and spill nothing.
+    """Scales of several groups of a step, narrow loads beside scales or a second matrix, zero points that a block
+    shares, a transposed A beside B in registers: defaults are right, and spill nothing.
     """
     one = compiled(name, tuple(keys.items()), chip)
     metadata = one.kernel.code_object.kernel().metadata

@@ -32,19 +32,36 @@ class Numbers(Struct, frozen=True):
 
     def matrix(self) -> View:
         """The scales of every row and group."""
-        count = (self.size + (self.spec.rows - 1)) // self.spec.rows
-        pitch = self.pitch.multiple_of(self.spec.align)
         if self.spec.major in TILINGS:
-            return tiled_view(self.pointer, count, self.groups, pitch, TILINGS[self.spec.major])
-        by_row, by_group = (pitch, 1) if self.spec.major == "k" else (1, pitch)
+            pitch = self.pitch.multiple_of(self.spec.align)
+            return tiled_view(self.pointer, self._count, self.groups, pitch, TILINGS[self.spec.major])
         if self.spec.rows == 1:
-            return view(self.pointer, (count, self.groups), (by_row, by_group))
-        lengths = (count, self.spec.rows, self.groups)
-        return view(self.pointer, lengths, (by_row, 0, by_group)).merge(0, 1)
+            return view(self.pointer, (self._count, self.groups), self._strides)
+        return self._blocks().merge(0, 1)
+
+    def shared(self, row: Scalar) -> View:
+        """Those of every group for the rows that have the same ones as a row, one of which is the first."""
+        return self._blocks().freeze(0, row // self.spec.rows)
 
     def each_row(self) -> View:
         """The numbers of every row, where they are of all of K."""
         return view(self.pointer, (self.size,), (1 if self.spec.rows else 0,))
+
+    @property
+    def _count(self) -> Scalar:
+        count: Scalar = (self.size + (self.spec.rows - 1)) // self.spec.rows
+        return count
+
+    @property
+    def _strides(self) -> tuple[Scalar | int, Scalar | int]:
+        """From one of its rows to the next, and from group to group."""
+        pitch = self.pitch.multiple_of(self.spec.align)
+        return (pitch, 1) if self.spec.major == "k" else (1, pitch)
+
+    def _blocks(self) -> View:
+        """Those of every block of rows that share them, row and group."""
+        by_row, by_group = self._strides
+        return view(self.pointer, (self._count, self.spec.rows, self.groups), (by_row, 0, by_group))
 
 
 class ZeroPoints(Struct, frozen=True):
@@ -57,14 +74,15 @@ class ZeroPoints(Struct, frozen=True):
 
     def load(self, k: Scalar) -> Tile:
         """Of each row; or of each row and group of a step, where that has several."""
-        group = self.numbers.spec.group
+        numbers, group = self.numbers, self.numbers.spec.group
         if not group:
-            return load(self.numbers.each_row().pad(self.rows).window((self.rows,), (self.row,)))
+            return load(numbers.each_row().pad(self.rows).window((self.rows,), (self.row,)))
+        # Rows that share them have one address: seen as rows of all, each would be divided, and have bounds of its own.
+        share = numbers.spec.rows % self.rows == 0
+        seen, first = (numbers.shared(self.row), 0) if share else (numbers.matrix(), self.row)
         if self._groups == 1:
-            seen = self.numbers.matrix().freeze(1, k // group).pad(self.rows)
-            return load(seen.window((self.rows,), (self.row,)))
-        seen = self.numbers.matrix().pad(self.rows, self._groups)
-        return load(seen.window((self.rows, self._groups), (self.row, k // group)))
+            return load(seen.freeze(1, k // group).pad(self.rows).window((self.rows,), (first,)))
+        return load(seen.pad(self.rows, self._groups).window((self.rows, self._groups), (first, k // group)))
 
     def less(self, octets: Tile, name: str, element: str, loaded: Tile, axis: int) -> Tile:
         """The integers in bytes, which they share along an axis, less their zero points, as another type."""
