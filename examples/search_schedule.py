@@ -14,9 +14,8 @@ request; 130: it was interrupted.
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.errors import CkmlirError

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ckmlir.dialect.schedule import Schedule
 from ckmlir.errors import CkmlirError
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -118,3 +119,15 @@ def test_long_examples_end_with_a_message(
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     assert ended.value.code == status
     assert capsys.readouterr().err == f"{name}: {said}\n"
+
+
+def test_a_schedule_that_is_found_is_adopted(tmp_path: Path) -> None:
+    """Under a name of its own, in a file that is read back."""
+    program = [sys.executable, str(EXAMPLES / "search_schedule.py"), "m=256", "n=256", "k=128", "block=64x64x32"]
+    options = ["--seen", "1", "--gain", "-50", "--jobs", "1", "--name", "mine", "-o", "mine.schedule"]
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
+    done = subprocess.run(
+        [*program, *options], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0 and "adopted as mine:" in done.stdout, done.stderr
+    assert Schedule.parse((tmp_path / "mine.schedule").read_text()).name == "mine"
