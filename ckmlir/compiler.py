@@ -30,6 +30,10 @@ _PLACES = ("ck.make_view", "ck.make_window", "ck.move_window", "ck.with_digits")
 _TILE = re.compile(r"!ck\.(?:tile|lds|window)<(?:[^\[]*, )?\[([^\]]*)\], (\w+)")
 
 
+NAMED = 3
+"""Findings that a refusal names."""
+
+
 class ScheduleRefused(CkmlirError):
     """The schedule checker refutes a kernel; the text says why."""
 
@@ -192,7 +196,8 @@ def compile_scheduled(
             runs.append(run_pipeline(module, steps, print_after=print_after, keep=keep, dump_on_failure=False))
             if reference is not None and (findings := check_module(module, reference)):
                 what = f"schedule {schedule.name}" if schedule else "what the added passes made"
-                raise ScheduleRefused(f"{what} is not correct: {'; '.join(map(str, findings))}")
+                more = [f"and {len(findings) - NAMED} more findings"] if len(findings) > NAMED else []
+                raise ScheduleRefused(f"{what} is not correct: {'; '.join([*map(str, findings[:NAMED]), *more])}")
         compiled = finish(module, target.name, {kernel.name: kernel.arguments}, runs, keep)
     compiled.timings = {"trace": traced, **compiled.timings}
     return compiled

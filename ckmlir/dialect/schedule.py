@@ -19,6 +19,8 @@ priority math 1                  # of the wave while a stage runs
 groups   2                       # of waves, each a phase (from barrier to barrier of the step) behind the one before
 unroll   2                       # steps of the steady loop, beyond what rotating buffers ask for
 apart    k, v                    # what is read from these LDS tensors takes different registers
+waits    drain                   # for copies to LDS: counted (younger ones stay in flight) | drain (for all)
+occupancy 2                      # waves a SIMD for which registers are left
 ```
 
 Statements that are left out have the values of `Schedule`'s defaults. docs/schedules.md explains each.
@@ -77,6 +79,9 @@ class Schedule:
         groups: groups of waves; each is a phase of the step, from barrier to barrier, behind the one before.
         unroll: the steady loop holds a multiple of so many steps.
         apart: LDS tensors, sorted; what is read of one takes other registers than what is read of another.
+        waits: for copies to LDS; `counted` leaves in flight those that were issued later, and so takes it that copies
+            land in the order of their issue; `drain` leaves none.
+        occupancy: waves that a SIMD shall have registers for; 0: as many as the kernel's own leave room for.
     """
 
     name: str
@@ -97,6 +102,8 @@ class Schedule:
     groups: int = 1
     unroll: int = 1
     apart: tuple[str, ...] = ()
+    waits: str = "counted"
+    occupancy: int = 0
 
     def __post_init__(self) -> None:
         for statement, message in problems(self):
@@ -257,6 +264,8 @@ _FIELDS: dict[str, _Field] = {
     "groups": _plain("groups", 1, _number),
     "unroll": _plain("unroll", 1, _number),
     "apart": _Field(lambda text: {"apart": tuple(sorted(_items(text)))}, lambda s: ", ".join(s.apart)),
+    "waits": _plain("waits", "counted"),
+    "occupancy": _plain("occupancy", 0, _number),
 }
 STATEMENTS = ("schedule", *_FIELDS)
 

@@ -8,6 +8,7 @@
 | `fence`, `fence(valu\\|salu)` | a sched_barrier: nothing may cross it, or only what the mask names |
 | `priority(1)` | the wave's priority from here on, 0 to 3 |
 | `barrier` | a barrier of the workgroup beyond those that LDS needs |
+| `wait(4)` | the wave waits until at most so many of its accesses to memory are outstanding, beyond what values need |
 """
 
 import re
@@ -20,7 +21,9 @@ MASKS = (
 )  # fmt: skip
 """Kinds of machine instructions, in the spelling of the rocdl dialect; `|` joins several."""
 MOST_AHEAD = 8
-RESERVED = ("fence", "priority", "barrier")
+MOST_OUTSTANDING = 62
+"""Accesses to memory that a wait may leave: vmcnt of s_waitcnt has 6 bits, and 63 stands for no wait."""
+RESERVED = ("fence", "priority", "barrier", "wait")
 """Words of the step that cannot be names of stages."""
 
 
@@ -64,7 +67,16 @@ class Barrier(Struct, frozen=True):
         return "barrier"
 
 
-Marker = Fence | Priority | Barrier
+class Wait(Struct, frozen=True):
+    """A wait of the wave until at most `count` of its accesses to memory, copies to LDS among them, are outstanding."""
+
+    count: int
+
+    def __str__(self) -> str:
+        return f"wait({self.count})"
+
+
+Marker = Fence | Priority | Barrier | Wait
 Item = Fragments | Marker
 
 _FRAGMENTS = re.compile(r"([A-Za-z_]\w*)(?:\.(\d+)(?:-(\d+))?)?(?:\+(\d+))?", re.ASCII)
@@ -80,7 +92,7 @@ def parse_item(text: str) -> Item:
     if match is None:
         raise ValueError(
             f"'{text}' is none of STAGE, STAGE.NUMBER, STAGE.FIRST-LAST (each with +ITERATIONS), "
-            "fence, fence(MASK), priority(LEVEL), barrier"
+            "fence, fence(MASK), priority(LEVEL), barrier, wait(COUNT)"
         )
     stage, first, last, ahead = match.groups()
     start = None if first is None else int(first)
@@ -99,6 +111,11 @@ def _marker(word: str, argument: str | None, text: str) -> Marker:
         if argument is None or argument.strip() not in ("0", "1", "2", "3"):
             raise ValueError(f"'{text}' has to be priority(0), (1), (2) or (3)")
         return Priority(int(argument))
+    if word == "wait":
+        count = (argument or "").strip()
+        if not (count.isascii() and count.isdigit()) or int(count) > MOST_OUTSTANDING:
+            raise ValueError(f"'{text}' has to be wait(COUNT), of 0 to {MOST_OUTSTANDING} accesses left outstanding")
+        return Wait(int(count))
     return Fence("none" if argument is None else parse_mask(argument))
 
 

@@ -9,6 +9,8 @@ Schedule = Any
 """`ckmlir.dialect.schedule.Schedule`, which imports this module."""
 ORDERS = ("source", "interleave", "chunks", "interwave", "ping_pong", "weave")
 FENCES = ("none", "memory", "clusters", "products")
+WAITS = ("counted", "drain")
+MOST_WAVES_OF_A_SIMD = 8
 PATHS = ("through", "direct", "straight")
 MIX_KINDS = ("mfma", "ds_read", "ds_write", "vmem_read", "vmem_write", "valu", "salu", "transcendental", "ldsdma")
 MOST_GROUPS = 4
@@ -42,7 +44,7 @@ def problems(s: Schedule) -> Iterator[tuple[str, str]]:
     for buffers in (s.buffers, *(count for _, count in s.tensor_buffers)):
         if not 1 <= buffers <= 8:
             yield "buffers", f"{buffers} LDS buffers; 1 to 8 make sense"
-    for field, choices in (("order", ORDERS), ("fences", FENCES), ("path", PATHS)):
+    for field, choices in (("order", ORDERS), ("fences", FENCES), ("path", PATHS), ("waits", WAITS)):
         if getattr(s, field) not in choices:
             yield field, f"{field} '{getattr(s, field)}' is not one of {', '.join(choices)}"
     if s.elements not in ELEMENTS:
@@ -53,8 +55,8 @@ def problems(s: Schedule) -> Iterator[tuple[str, str]]:
     for stage, level in s.priority:
         if not 1 <= level <= 3:
             yield "priority", f"priority {level} of stage '{stage}'; 1 to 3 make sense, 0 is that of all others"
-    for field, most in (("reads", 1), ("groups", MOST_GROUPS), ("unroll", 8)):
-        least = 0 if field == "reads" else 1
+    for field, most in (("reads", 1), ("groups", MOST_GROUPS), ("unroll", 8), ("occupancy", MOST_WAVES_OF_A_SIMD)):
+        least = 0 if field in ("reads", "occupancy") else 1
         if not least <= getattr(s, field) <= most:
             yield field, f"{field} {getattr(s, field)}; {least} to {most} make sense"
     yield from _step_problems(s)

@@ -42,7 +42,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.loop_body import READ
-from ckmlir.passes.pipeline_loops import IN_PIECES
+from ckmlir.passes.pipeline_loops import IN_PIECES, OCCUPANCY
 from ckmlir.passes.vectors import SHUFFLE, SLICE, length_of
 from ckmlir.passes.walk import by_name, expanded_functions, target_of, waves_of
 from ckmlir.passes.workgroup_waves import over_other_waves
@@ -240,6 +240,11 @@ def _finish_function(function: ir.Operation, waves: int, accumulation: bool, *, 
         attributes["passthrough"] = ir.ArrayAttr.get(
             [*attributes.get("passthrough", ()), ir.StringAttr.get("noimplicitfloat")]
         )
+    if OCCUPANCY in function.attributes:
+        attributes["passthrough"] = ir.ArrayAttr.get([
+            *attributes.get("passthrough", ()),
+            *_option("amdgpu-waves-per-eu", str(integer_of(function, OCCUPANCY))),
+        ])
     if branched:
         # LLVM knows that matrix instructions quiet NaN, but not of what comes by a branch, and would have each element
         # quieted before a maximum, by one more instruction. Without IEEE mode maxima need not find quiet NaN.

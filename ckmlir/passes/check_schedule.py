@@ -13,7 +13,7 @@ from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, PassFailure, fail
 from ckmlir.passes.proof.arrivals import Arrivals
-from ckmlir.passes.proof.asked_fences import check_asked_fences
+from ckmlir.passes.proof.asked_fences import asks_to_drain, check_asked_fences
 from ckmlir.passes.proof.budgets import check_budgets
 from ckmlir.passes.proof.dependences import check_dependences
 from ckmlir.passes.proof.fences import check_fences
@@ -85,7 +85,7 @@ def check_function(function: ir.Operation, reference: ir.Operation | None = None
     arrivals = Arrivals(function, waves)
     found = [*check_uniformity(function), *arrivals.findings]
     if not arrivals.findings:  # where waves stand when they meet is unknown otherwise
-        found += check_hazards(function, waves, arrivals)
+        found += check_hazards(function, waves, arrivals, drains=asks_to_drain(function, reference))
     found += check_fences(function)
     if target is not None:
         found += check_budgets(function, target, waves)

@@ -12,7 +12,8 @@ A copy from memory to LDS is a write that ends some time later. What conflicts w
 at most as many copies are outstanding as were issued behind it on the path where these are fewest. Later copies stay in
 flight, through the barrier too. Readers of one stage wait together. Where barriers that are there already suffice, the
 wait stands before the last of them that does, and none is added. At the end of a kernel s_endpgm waits for copies
-itself (CDNA3 ISA, SOPP S_ENDPGM).
+itself (CDNA3 ISA, SOPP S_ENDPGM). A schedule with `waits drain` waits for all accesses to memory instead, so that the
+order in which copies land is no matter.
 
 What may be under way at a point, also where groups of waves are out of phase, is in `pending_accesses`.
 """
@@ -25,6 +26,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.loop_body import stage_of
 from ckmlir.passes.pending_accesses import BARRIER, GROUP_BARRIER, Event, Pending, events_of, in_conflict
+from ckmlir.passes.pipeline_loops import DRAINS
 from ckmlir.passes.walk import Blocks, expanded_functions, waves_of
 
 MOST_GROUPS = 16
@@ -51,11 +53,16 @@ def _protect(function: ir.Operation, blocks: Blocks) -> None:
             places = others
     places = flow.joined(flow.relaxed(places))
     unfinished = flow.barriers_without_wait(places) if flow.waits else []
+    drains = DRAINS in function.attributes
     for spot in dict.fromkeys((*places, *unfinished)):
         place, op = places.get(spot, _Place(None, 0)), flow.event(spot).op
         with ir.InsertionPoint(op), op.location:
             if flow.waits:
-                synchronization.wait(lds=0 if spot in unfinished or place.barriers else None, copies=place.copies)
+                lds = 0 if spot in unfinished or place.barriers else None
+                if drains and place.copies is not None:  # LLVM's wait for copies alone leaves younger loads in flight
+                    synchronization.wait(lds=lds, copies=0, vector_memory=0)
+                else:
+                    synchronization.wait(lds=lds, copies=place.copies)
             for _ in range(place.barriers):
                 synchronization.barrier()
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from ckmlir.dialect.build import producer
 from ckmlir.dialect.control import LOOPS, WHILE
 from ckmlir.dialect.loop import LOOP, STAGE
-from ckmlir.dialect.schedule_items import Barrier, Fence, Priority
+from ckmlir.dialect.schedule_items import Barrier, Fence, Priority, Wait
 from ckmlir.mlir import ir
 from ckmlir.passes.arithmetic import is_arithmetic
 from ckmlir.passes.walk import nested
@@ -54,7 +54,7 @@ class Group(Struct, frozen=True):
     count: int
 
 
-Marker = Fence | Priority | Barrier | Group
+Marker = Fence | Priority | Barrier | Wait | Group
 
 
 class Placed(Struct, frozen=True):

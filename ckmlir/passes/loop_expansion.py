@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ckmlir.dialect import arith, synchronization
 from ckmlir.dialect.build import producer, string, value
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.dialect.schedule_items import Barrier, Fence, Priority
+from ckmlir.dialect.schedule_items import Barrier, Fence, Priority, Wait
 from ckmlir.mlir import ir
 from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
 from ckmlir.passes.loop_body import Group, Marker, Placed, Step
@@ -384,6 +384,8 @@ def _create(marker: Marker) -> None:
         synchronization.sched_group_barrier(marker.kind, marker.count)
     elif isinstance(marker, Barrier):
         synchronization.barrier()
+    elif isinstance(marker, Wait):
+        synchronization.wait(vector_memory=marker.count)
 
 
 def _constant(like: ir.Value, number: int) -> ir.Value:

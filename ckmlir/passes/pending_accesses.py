@@ -160,8 +160,9 @@ def events_of(
             last, waited = None, False
         elif op.name == "ck.wait":
             waited = waited or ("lds" in op.attributes and integer_of(op, "lds") == 0)
-            if "copies" in op.attributes:
-                yield Event(op, op.name, copies=integer_of(op, "copies")), None
+            counts = [integer_of(op, name) for name in ("copies", "vector_memory") if name in op.attributes]
+            if counts:  # copies are accesses to memory too
+                yield Event(op, op.name, copies=min(counts)), None
                 last = None
         elif (access := _access_of(op, lies)) is not None:
             if access != last or access.kind in ("copy", "update"):

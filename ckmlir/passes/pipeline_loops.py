@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ckmlir.dialect.build import string, text_of
+from ckmlir.dialect.build import integer, string, text_of
 from ckmlir.dialect.control import BRANCH, STRUCTURED
 from ckmlir.dialect.fragment_lds import BEGINS
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
@@ -47,6 +47,10 @@ from ckmlir.targets import Target
 IN_PIECES = "ck.in_pieces"
 """Set on functions with a schedule that takes arithmetic to pieces, which nobody is to join again."""
 
+DRAINS = "ck.drains"
+"""Set on functions with a schedule that waits for all copies to LDS where it waits for one."""
+OCCUPANCY = "ck.occupancy"
+"""Of functions with a schedule that says so: waves that a SIMD shall have registers for."""
 APART = "ck.apart"
 """Set on LDS reads whose registers those of reads with another text must not use again."""
 
@@ -91,6 +95,10 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
         fail(loop, str(problem))
     if schedule.elements:
         _function_of(loop).attributes[IN_PIECES] = ir.UnitAttr.get()
+    if schedule.waits == "drain":
+        _function_of(loop).attributes[DRAINS] = ir.UnitAttr.get()
+    if schedule.occupancy:
+        _function_of(loop).attributes[OCCUPANCY] = integer(schedule.occupancy)
     _describe_for_each_user(loop.regions[0].blocks[0])
     body = [op.operation for op in loop.regions[0].blocks[0].operations][:-1]
     try:

@@ -119,7 +119,10 @@ class Workbench:
         own = self.schedule
         return structs.replace(
             solution,
-            schedule=replace(solution.schedule, path=own.path, paths=own.paths, elements=own.elements),
+            schedule=replace(
+                solution.schedule, path=own.path, paths=own.paths, elements=own.elements, waits=own.waits,
+                occupancy=own.occupancy,
+            ),
         )
 
     def listed(self, schedule: Schedule) -> Schedule:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckmlir.dialect.schedule import UNPIPELINED, Schedule, ScheduleError
-from ckmlir.dialect.schedule_items import MASKS, RESERVED, Barrier, Fence, Fragments, Priority
-from ckmlir.dialect.schedule_problems import ELEMENTS, FENCES, MIX_KINDS, ORDERS, PATHS
+from ckmlir.dialect.schedule_items import MASKS, RESERVED, Barrier, Fence, Fragments, Priority, Wait
+from ckmlir.dialect.schedule_problems import ELEMENTS, FENCES, MIX_KINDS, ORDERS, PATHS, WAITS
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True).filter(lambda name: name not in RESERVED)
 
@@ -34,7 +34,8 @@ def items(draw: st.DrawFn) -> tuple[Any, ...]:
         masks = st.lists(st.sampled_from(MASKS), unique=True, min_size=1, max_size=2).map("|".join)
         found += draw(
             st.lists(
-                st.just(Barrier()) | st.builds(Priority, st.integers(0, 3)) | st.builds(Fence, st.just("none") | masks),
+                st.just(Barrier()) | st.builds(Priority, st.integers(0, 3)) | st.builds(Wait, st.integers(0, 62))
+                | st.builds(Fence, st.just("none") | masks),
                 max_size=2,
             )
         )
@@ -70,6 +71,8 @@ def schedules(draw: st.DrawFn) -> Schedule:
         groups=draw(st.integers(1, 2)),
         unroll=draw(st.integers(1, 8)),
         apart=draw(st.just(()) | st.sets(NAMES, min_size=2, max_size=3).map(lambda one: tuple(sorted(one)))),
+        waits=draw(st.sampled_from(WAITS)),
+        occupancy=draw(st.integers(0, 8)),
     )
 
 
@@ -172,6 +175,10 @@ def test_the_line_of_a_mistake_is_named() -> None:
         ("schedule s 1; reads 2", "reads 2; 0 to 1 make sense"),
         ("schedule s 1; unroll 0", "unroll 0; 1 to 8 make sense"),
         ("schedule s 1; apart k", "takes two or more tensors"),
+        ("schedule s 1; waits never", "waits 'never' is not one of counted, drain"),
+        ("schedule s 1; occupancy 9", "occupancy 9; 0 to 8 make sense"),
+        ("schedule s 1; step wait", "'wait' has to be wait(COUNT), of 0 to 62 accesses left outstanding"),
+        ("schedule s 1; step wait(63)", "'wait(63)' has to be wait(COUNT), of 0 to 62 accesses left outstanding"),
     ],
 )
 def test_mistakes_are_named(text: str, message: str) -> None:

@@ -138,3 +138,23 @@ func.func @a_loop(%n: i32) attributes {ck.waves = 1 : i32} {
   }
   return
 }
+
+// -----
+
+// Where a schedule drains, a wait by the number of copies behind is not enough, nor is one for all copies alone.
+!view = !ck.view<f32, "global", "d0 = embed(offset, lengths=[64], strides=[1]); view(d0)">
+!window = !ck.window<f32, "global", "d0 = embed(offset, lengths=[64], strides=[1]); view(d0)", [64]>
+!lds = !ck.lds<[64], f32>
+func.func @drains(%p: !llvm.ptr<1>, %i: i32) attributes {ck.waves = 1 : i32, ck.drains} {
+  %t = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64", name = "tile", offset = 0 : i64} : () -> !lds
+  %v = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !view
+  %w = "ck.make_window"(%v, %i) : (!view, i32) -> !window
+  // expected-note@+1 {{the copy is here}}
+  "ck.copy_fragment"(%w, %t) {distribution = "d0: 64@lane", registers = array<i32: 0>} : (!window, !lds) -> ()
+  "ck.wait"() {copies = 0 : i64} : () -> ()
+  // expected-error@+1 {{while the wave's own copy there may be under way; wait for copies before [wait]}}
+  %y = "ck.lds_read"(%t) {distribution = "d0: 64@lane", registers = array<i32: 0>} : (!lds) -> vector<1xf32>
+  "ck.wait"() {copies = 0 : i64, vector_memory = 0 : i64} : () -> ()
+  %z = "ck.lds_read"(%t) {distribution = "d0: 64@lane", registers = array<i32: 0>} : (!lds) -> vector<1xf32>
+  return
+}

@@ -2,8 +2,8 @@
 
 // RUN: ckmlir-opt %s --ck-pipeline-loops --split-input-file | filecheck %s
 
-// Two reads change places with two writes of another tensor; the fence, the priority and the barrier stand in the loop
-// only.
+// Two reads change places with two writes of another tensor; the fence, the priority, the barrier and the wait stand in
+// the loop only.
 // CHECK-LABEL: func.func @listed
 // CHECK:      ^bb1:
 // CHECK-NOT:  ck.sched_barrier
@@ -18,6 +18,7 @@
 // CHECK-NEXT: "ck.barrier"()
 // CHECK-NEXT: "ck.lds_read"({{.*}}registers = array<i32: 0>
 // CHECK:      "ck.sched_barrier"() {mask = "none"}
+// CHECK-NEXT: "ck.wait"() {vector_memory = 3 : i64}
 // CHECK:      cf.cond_br
 !lds = !ck.lds<[128], i32>
 func.func @listed(%n: i32, %x: vector<1xi32>) attributes {ck.waves = 1 : i32} {
@@ -31,7 +32,7 @@ func.func @listed(%n: i32, %x: vector<1xi32>) attributes {ck.waves = 1 : i32} {
     "ck.lds_write"(%x, %l) {ck.stage = "w", distribution = "d0: 2@y0 64@lane", registers = array<i32: 1>} : (vector<1xi32>, !lds) -> ()
     %a = "ck.lds_read"(%l) {ck.stage = "r", distribution = "d0: 2@y0 64@lane", registers = array<i32: 0>} : (!lds) -> vector<1xi32>
     %b = "ck.lds_read"(%l) {ck.stage = "r", distribution = "d0: 2@y0 64@lane", registers = array<i32: 1>} : (!lds) -> vector<1xi32>
-  } {ck.schedule = "schedule s 1; step w.1, fence(valu|salu), w.0, priority(1), r.1, priority(0), barrier, r.0, fence"}
+  } {ck.schedule = "schedule s 1; step w.1, fence(valu|salu), w.0, priority(1), r.1, priority(0), barrier, r.0, fence, wait(3)"}
   return
 }
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ckmlir.codeobject import CodeObject
+from ckmlir.compiler import compile_scheduled
 from ckmlir.lowering.assembler import assemble
 from ckmlir.ops import find_operator
-from ckmlir.runtime import FindingsFault, open_device, run_operator
+from ckmlir.runtime import FindingsFault, check_outputs, open_device, run_operator
 from ckmlir.runtime.compile_cache import compile_cached
+from ckmlir.scheduling import Workbench
 from ckmlir.sim.analysis import check_copy_order, check_waits
 from ckmlir.sim.checks import parse_checks
 from ckmlir.targets import get_target
@@ -69,3 +72,26 @@ def test_it_is_on_request(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert main(["check", str(file), "--check", "wait,copy_order", "--format", "json"]) == 0
     (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
     assert kernel["checked"] == ["decode", "wait", "copy_order"]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "schedule"),
+    [
+        ("gemm", {"m": 64, "n": 64, "k": 256, "block": "64x64x64"}, "async"),
+        ("gemm", {"m": 64, "n": 64, "k": 256, "block": "64x64x64"}, "async_wide"),
+        ("fmha_fwd", {"b": 1, "h": 1, "sq": 128, "sk": 256, "d": 64}, "qr_async_pinned"),
+    ],
+)
+def test_schedules_that_drain_do_not(name: str, keys: dict[str, object], schedule: str) -> None:
+    """`waits drain` makes a variant of any schedule that needs no order, with the same numbers."""
+    operator, target = find_operator(name), get_target("gfx950")
+    problem = operator.problem(**keys, schedule=schedule)
+    spec = operator.spec(problem, target)
+    own = Workbench.of(operator, spec, target).schedule
+    assert check_copy_order(compile_scheduled(operator, spec, target, own).code_object)
+    drained = compile_scheduled(operator, spec, target, replace(own, waits="drain"))
+    assert check_copy_order(drained.code_object) == []
+    device = open_device("sim", target, checks=parse_checks("all,copy_order"))
+    inputs = operator.inputs(problem, target)
+    result = run_operator(operator, problem, inputs, target, device, compiled=drained)
+    assert all(one.ok for one in check_outputs(operator, problem, inputs, result.outputs, target))

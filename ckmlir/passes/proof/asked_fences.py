@@ -17,6 +17,9 @@ from ckmlir.passes.proof.fences import FENCES, PINNED, marks_before, missing_fen
 from ckmlir.passes.proof.finding import Finding, words_for
 from ckmlir.passes.walk import operations
 
+DRAINS = "ck.drains"
+"""A function whose schedule waits for all copies; named here too: the proof shares no code with what schedules."""
+
 MEMORY = frozenset({
     "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.lds_read", "ck.lds_write",
     "ck.copy_fragment",
@@ -31,6 +34,13 @@ class Asked(Struct, frozen=True):
     schedule: Schedule
     stages: frozenset[str]
     fragments: int
+
+
+def asks_to_drain(function: ir.Operation, reference: ir.Operation | None) -> bool:
+    """Whether a schedule waits for all copies: by the unscheduled program, where there is one."""
+    if reference is None:
+        return DRAINS in function.attributes
+    return any(schedule_of(op, check_stages=False).waits == "drain" for op in operations(reference) if op.name == LOOP)
 
 
 def check_asked_fences(function: ir.Operation, reference: ir.Operation) -> list[Finding]:

@@ -78,14 +78,15 @@ State = dict[int, Open]
 """Open accesses by number."""
 
 
-def check_hazards(function: ir.Operation, waves: int, arrivals: Arrivals) -> list[Finding]:
-    """Findings of the kinds `hazard` and `wait`; each pair of operations once."""
-    return _Hazards(function, waves, arrivals).run()
+def check_hazards(function: ir.Operation, waves: int, arrivals: Arrivals, *, drains: bool = False) -> list[Finding]:
+    """Findings of the kinds `hazard` and `wait`; each pair of operations once. `drains`: copies may land in any order,
+    so that only a wait for all accesses to memory ends one."""
+    return _Hazards(function, waves, arrivals, drains=drains).run()
 
 
 class _Hazards:
-    def __init__(self, function: ir.Operation, waves: int, arrivals: Arrivals) -> None:
-        self.waves = waves
+    def __init__(self, function: ir.Operation, waves: int, arrivals: Arrivals, *, drains: bool) -> None:
+        self.waves, self.drains = waves, drains
         self.groups = arrivals.groups
         self.leads = [arrivals.entering.get(block, ()) for block in function.regions[0]]
         blocks = list(function.regions[0])
@@ -162,12 +163,13 @@ class _Hazards:
         return open_._replace(ended=True, since=ended_now(lead))
 
     def _ends(self, wait: ir.Operation, one: int, open_: Open) -> bool:
-        counter = "copies" if self.accesses[one].kind == "copy" else "lds"
-        if counter in wait.attributes:
-            left = integer_of(wait, counter)
-            if left == 0 or (counter == "copies" and open_.behind >= left):
-                return True
-        return counter == "copies" and "vector_memory" in wait.attributes and integer_of(wait, "vector_memory") == 0
+        if self.accesses[one].kind != "copy":
+            return "lds" in wait.attributes and integer_of(wait, "lds") == 0
+        if self.drains:
+            return "vector_memory" in wait.attributes and integer_of(wait, "vector_memory") == 0
+        # Copies are among the accesses to memory, of which no more are outstanding than all of these.
+        left = [integer_of(wait, name) for name in ("copies", "vector_memory") if name in wait.attributes]
+        return bool(left) and (min(left) == 0 or open_.behind >= min(left))
 
     def _access(self, access: int, state: State) -> State:
         for other, (apart, same) in self.conflicts[access].items():
