@@ -285,7 +285,7 @@ def _missing(place: Place, few: list[Slid], condition: Predicate | None) -> ir.V
 def _resource(state: Lowering, pointer: ir.Value, base: Index, space: Index) -> ir.Value:
     """The buffer that begins `base` bytes behind the pointer and ends with the tensor."""
     emit = state.emit
-    i16, i32, i64 = (ir.IntegerType.get_signless(width) for width in (16, 32, 64))
+    i16, i64 = (ir.IntegerType.get_signless(width) for width in (16, 64))
 
     def make() -> ir.Value:
         moved, size = pointer, Range(-LARGEST, LARGEST) if base.terms else _range(space)
@@ -300,11 +300,24 @@ def _resource(state: Lowering, pointer: ir.Value, base: Index, space: Index) -> 
             left = arith.maxsi(left, emit.constant(0))
         left = value("arith.extui", i64, [left])
         stride = value("arith.constant", i16, [], {"value": ir.IntegerAttr.get(i16, 0)})
-        flags = value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, FLAGS)})
         assert left.type == i64
-        return value("rocdl.make.buffer.rsrc", ir.Type.parse("!llvm.ptr<8>"), [moved, stride, left, flags])
+        parts = [moved, stride, left, _flags(state, pointer)]
+        return value("rocdl.make.buffer.rsrc", ir.Type.parse("!llvm.ptr<8>"), parts)
 
     return emit.once(("resource", pointer, base.key, space.key), make)
+
+
+def _flags(state: Lowering, pointer: ir.Value) -> ir.Value:
+    """The last word of a pointer's buffers.
+
+    LLVM would keep this constant in one register where several buffers are made, and copy it to each; some of the
+    copies it then makes in each turn of a loop that reads them. So where an innermost loop is next, each pointer has a
+    word of its own, by assembly that does nothing. Elsewhere that would only take scalar registers.
+    """
+    constant, block = state.emit.constant(FLAGS), ir.InsertionPoint.current.block
+    if block in state.steps or not state.steps.intersection(block.operations[-1].operation.successors):
+        return constant
+    return state.known_in_block(("flags", pointer), lambda: assembly(constant.type, [constant], "", "=s,0"))
 
 
 def _reached(state: Lowering, size: ir.Value) -> ir.Value:

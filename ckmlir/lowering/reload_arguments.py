@@ -3,7 +3,8 @@
 LLVM reads all arguments where a kernel begins, and computes there what follows from them alone. What a turn needs where
 it begins or ends so takes scalar registers through its steady loop too. Of many arguments that is more than there are,
 and the rest goes to lanes of vector registers. But memory still has them: so a turn reads what it needs where it
-begins, and again behind its last steady loop, and computes anew what follows.
+begins, and again behind its last steady loop, and computes anew what follows. Of few arguments it does so where the
+steady loop copies to LDS: each copy has an offset in a scalar register, and where it writes in another.
 
 A steady loop that no other is around is like one in a single turn, which begins behind the last branch before the loop.
 Many numbers are needed before that branch only, and others behind it: gradients of three-dimensional images kept 3 to
@@ -33,6 +34,8 @@ REPEATED = frozenset(
     )
 )  # fmt: skip
 """Operations that a turn does again, for an instruction or a few; divisions by constants only."""
+MATRIX, COPY = "mfma", "load.async.lds"
+"""Parts of the names of matrix instructions, and of copies to LDS."""
 DIVISIONS = ("llvm.sdiv", "llvm.udiv")
 
 
@@ -52,22 +55,22 @@ class ReloadArguments(Pass):
 
 def _reload(function: ir.Operation) -> None:
     arguments = KernelArguments(function.regions[0].blocks[0])
-    if not arguments.are_many:
-        return
     flow = Flow(list(function.regions[0]))
     for loop in flow.outermost:
-        steady = [one for one in flow.innermost if one.places <= loop.places and _multiplies(flow, one.places)]
-        if loop in steady or (steady and _multiplies(flow, {loop.begin})):  # with a loop of its own between two carries
-            way = flow.way_to(loop)
-            _begin_anew(flow, flow.around(way), [loop], way, arguments)
-        elif steady:
+        steady = [one for one in flow.innermost if one.places <= loop.places and _has(flow, one.places, MATRIX)]
+        # With a loop of its own between two carries it is no turn either.
+        if loop in steady or (steady and _has(flow, {loop.begin}, MATRIX)):
+            if arguments.are_many:
+                way = flow.way_to(loop)
+                _begin_anew(flow, flow.around(way), [loop], way, arguments)
+        elif steady and (arguments.are_many or any(_has(flow, one.places, COPY) for one in steady)):
             _begin_anew(flow, loop, steady, flow.entry(loop), arguments)
 
 
-def _multiplies(flow: Flow, places: Collection[int]) -> bool:
-    """Whether blocks have matrix instructions, in either form."""
+def _has(flow: Flow, places: Collection[int], kind: str) -> bool:
+    """Whether blocks have instructions of a kind, by a part of their names, written as operations or as assembly."""
     ops = [op.operation for place in places for op in flow.blocks[place].operations]
-    return any("mfma" in (text_of(op, "asm_string") if op.name == "llvm.inline_asm" else op.name) for op in ops)
+    return any(kind in (text_of(op, "asm_string") if op.name == "llvm.inline_asm" else op.name) for op in ops)
 
 
 def _begin_anew(flow: Flow, turns: Loop, steady: list[Loop], entry: int, arguments: KernelArguments) -> None:

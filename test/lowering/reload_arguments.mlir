@@ -1,5 +1,6 @@
 // Turns of a loop around a steady loop read kernel arguments again where they begin and behind the steady loop, and
-// compute anew what follows from them alone. So does what is around a steady loop that is in no other one.
+// compute anew what follows from them alone. So does what is around a steady loop that is in no other one. They do where
+// there are many arguments, or where the steady loop copies to LDS.
 
 // RUN: ckmlir-opt %s --ck-reload-arguments | filecheck %s
 
@@ -118,6 +119,35 @@ module {
     llvm.br ^steady(%scale, %c : i32, vector<4xf32>)
   ^steady(%left: i32, %sum: vector<4xf32>):
     %product = rocdl.mfma.f32.4x4x4f16 %a, %a, %sum, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %next = llvm.sub %left, %scale : i32
+    %go = llvm.icmp "sgt" %next, %zero : i32
+    llvm.cond_br %go, ^steady(%next, %product : i32, vector<4xf32>), ^behind
+  ^behind:
+    %following = llvm.add %turn, %scale : i32
+    %is = llvm.icmp "slt" %following, %count : i32
+    llvm.cond_br %is, ^begin(%following : i32), ^end
+  ^end:
+    llvm.return
+  }
+
+  // But where the steady loop copies to LDS.
+  // CHECK-LABEL: llvm.func @copies
+  // CHECK: llvm.br ^[[BEGIN:.*]](%{{.*}} : i32)
+  // CHECK: ^[[BEGIN]]
+  // CHECK: llvm.inline_asm has_side_effects "", "=s,0"
+  // CHECK: rocdl.mfma
+  // CHECK: llvm.inline_asm has_side_effects "", "=s,0"
+  llvm.func @copies(%count: i32, %scale: i32, %p: !llvm.ptr<8>, %lds: !llvm.ptr<3>) {
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %four = llvm.mlir.constant(4 : i32) : i32
+    %a = llvm.mlir.constant(dense<1.0> : vector<4xf16>) : vector<4xf16>
+    %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
+    llvm.br ^begin(%zero : i32)
+  ^begin(%turn: i32):
+    llvm.br ^steady(%scale, %c : i32, vector<4xf32>)
+  ^steady(%left: i32, %sum: vector<4xf32>):
+    %product = rocdl.mfma.f32.4x4x4f16 %a, %a, %sum, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    rocdl.raw.ptr.buffer.load.async.lds %p, %lds, %four, %zero, %zero, %zero, 0
     %next = llvm.sub %left, %scale : i32
     %go = llvm.icmp "sgt" %next, %zero : i32
     llvm.cond_br %go, ^steady(%next, %product : i32, vector<4xf32>), ^behind

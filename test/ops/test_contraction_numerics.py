@@ -98,22 +98,19 @@ def test_an_epilogue_in_slices(chip: str) -> None:
     agree("gemm", chip, m=300, n=500, k=136, block="256x256x64", wave="2x4", schedule="compv3", **keys)
 
 
-MOVED = pytest.mark.xfail(reason="LLVM copies a word of B's buffer in each turn, as of both before", strict=True)
-
-
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize(("chip", "epilogue"), [
-    pytest.param(*one, marks=MOVED if one == ("gfx950", "direct") else ())
-    for one in itertools.product(CHIPS, ("direct", "cshuffle"))
-])  # fmt: skip
-def test_steady_loop_does_not_know_the_epilogue(chip: str, epilogue: str) -> None:
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("schedule", [None, "v1", "mem3", "compv3", "compv4"])
+@pytest.mark.parametrize("epilogue", ["direct", "cshuffle"])
+@pytest.mark.parametrize("chip", CHIPS)
+def test_steady_loop_does_not_know_the_epilogue(chip: str, epilogue: str, schedule: str | None) -> None:
     """The loop of a product is the same machine code with an epilogue and without."""
     from ckmlir.scheduling.machine_loop import steady_loop
 
     target = get_target(chip)
     mixes = []
     for op in (None, "gelu(acc + d0) * d1"):
-        spec = GEMM.spec(GEMM.problem(m=1024, n=1024, k=1024, op=op, epilogue=epilogue), target)
+        keys = {"epilogue": epilogue, "schedule": schedule}
+        spec = GEMM.spec(GEMM.problem(m=1024, n=1024, k=1024, op=op, **keys), target)
         kernel = compile_kernel(GEMM, spec, target)
         mixes.append(steady_loop(kernel.code_object, kernel.kernel_name).mix)
     assert mixes[0] == mixes[1]

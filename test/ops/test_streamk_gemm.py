@@ -192,3 +192,12 @@ def test_distances_between_loads_of_pairs_spill_nothing(chip: str) -> None:
     target = get_target(chip)
     kernel = compile_kernel(STREAM, STREAM.spec(STREAM.problem(m=2048, n=2048, k=2050), target), target)
     assert kernel.code_object.kernel(kernel.kernel_name).metadata.sgpr_spill_count == 0
+
+
+@pytest.mark.parametrize("schedule", ["async", "async_late"])
+def test_copies_to_lds_leave_scalar_registers(schedule: str) -> None:
+    """Turns read arguments again around a loop that copies to LDS, where blocks do not divide the sizes."""
+    target = get_target("gfx950")
+    problem = STREAM.problem(m=300, n=500, k=1032, schedule=schedule)
+    kernel = compile_kernel(STREAM, STREAM.spec(problem, target), target)
+    assert kernel.code_object.kernel(kernel.kernel_name).metadata.sgpr_spill_count == 0

@@ -1,0 +1,43 @@
+// Where an innermost loop is next, each pointer's buffers have a last word of their own, by assembly that does nothing;
+// elsewhere, and where the loop makes buffers anew, it is a constant.
+
+// RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
+
+!view = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[16, 512], strides=[512, 1]); view(d0, d1) align 8">
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[16, 512], strides=[512, 1]); view(d0, d1) align 8", [16, 32]>
+
+// CHECK-LABEL: llvm.func @before
+// CHECK: %[[FLAGS:.*]] = arith.constant 159744 : i32
+// CHECK: %[[FIRST:.*]] = llvm.inline_asm "", "=s,0" %[[FLAGS]] : (i32) -> i32
+// CHECK: rocdl.make.buffer.rsrc %{{.*}}, %{{.*}}, %{{.*}}, %[[FIRST]]
+// CHECK: %[[SECOND:.*]] = llvm.inline_asm "", "=s,0" %[[FLAGS]] : (i32) -> i32
+// CHECK: rocdl.make.buffer.rsrc %{{.*}}, %{{.*}}, %{{.*}}, %[[SECOND]]
+// CHECK: ^bb1
+// CHECK-NOT: inline_asm
+// CHECK: rocdl.make.buffer.rsrc
+// CHECK: ^bb2
+// CHECK-NOT: inline_asm
+// CHECK: rocdl.make.buffer.rsrc
+// CHECK: llvm.return
+module attributes {ck.target = "gfx942"} {
+  func.func @before(%p: !llvm.ptr<1>, %q: !llvm.ptr<1>, %c: i1) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %k = arith.constant 32 : i32
+    %v = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !view
+    %u = "ck.make_view"(%q) : (!llvm.ptr<1>) -> !view
+    %w = "ck.make_window"(%v, %zero, %zero) : (!view, i32, i32) -> !window
+    %x = "ck.make_window"(%u, %zero, %zero) : (!view, i32, i32) -> !window
+    %a = "ck.load_fragment"(%w) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1, 2, 3>} : (!window) -> vector<4xf16>
+    %b = "ck.load_fragment"(%x) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1, 2, 3>} : (!window) -> vector<4xf16>
+    cf.br ^bb1(%zero : i32) {ck.advances = array<i32: 0>}
+  ^bb1(%i: i32):
+    %there = "ck.make_window"(%v, %zero, %i) : (!view, i32, i32) -> !window
+    %d = "ck.load_fragment"(%there) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1, 2, 3>} : (!window) -> vector<4xf16>
+    %next = arith.addi %i, %k : i32
+    cf.cond_br %c, ^bb1(%next : i32), ^bb2 {ck.advances = array<i32: 0>}
+  ^bb2:
+    %behind = "ck.make_window"(%u, %zero, %zero) : (!view, i32, i32) -> !window
+    %e = "ck.load_fragment"(%behind) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 4, 5, 6, 7>} : (!window) -> vector<4xf16>
+    return
+  }
+}
