@@ -253,6 +253,19 @@ def test_who_does_not_stay_keeps_no_register_in_a_lane(chip: str) -> None:
         assert GROUPED.spec(GROUPED.problem(**keys | changed), target).walk == "persistent"
 
 
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+def test_who_is_told_to_stay_reads_tensors_behind_the_sums(chip: str) -> None:
+    """Four D tensors beside rows that are compared: no register is kept in a lane, and the numbers are right."""
+    target = get_target(chip)
+    keys = {"m": "131,70", "n": "67,128", "k": "71,33", "layout": "CRR", "persistent": 1}
+    keys |= {"op": "acc * d0 + d1 * d2 + d3"}
+    spec = GROUPED.spec(GROUPED.problem(**keys), target)
+    kernel = compile_kernel(GROUPED, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+    agree("grouped_gemm", chip, **keys)
+
+
 def test_products_as_wide_as_each_other_are_rows_of_blocks() -> None:
     """What neighbours along both axes read in common is the model's to see."""
 

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from ckmlir.lang import Scalar, exit_unless, i32, ptr, when, while_loop, workgroup_id
+from msgspec.structs import replace
+
+from ckmlir.lang import Pointer, Scalar, exit_unless, i32, ptr, when, while_loop, workgroup_id
 from ckmlir.lang.carried import Carried
 from ckmlir.lang.kernel import Argument
 from ckmlir.lang.values import as_scalar
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
 from ckmlir.ops.contraction.merged_kernel import distance_arguments
 from ckmlir.ops.contraction.parts_kernel import in_part, part_arguments, part_of_k
+from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.work_kernel import Body, Work, begun_if, block_at, count_blocks, element_types, known_sizes
 
 
@@ -34,19 +37,24 @@ class Table:
         """See `Walk`."""
         block = workgroup_id(0)
         exit_unless(block < _first_block(spec, given, given.products))
-        body(self._listed(spec, given, block))
+        product = self._product_of(spec, given, block)
+        work = self._listed(spec, given, product, block)
+        body(_completed(spec, given, product, work))
 
-    def _listed(self, spec: ContractionSpec, given: SimpleNamespace, block: Scalar) -> Work:
-        """The block of a number among all."""
+    def _product_of(self, spec: ContractionSpec, given: SimpleNamespace, block: Scalar) -> Scalar:
+        """Whose block has a number among all."""
         with while_loop(lambda found, behind: found + 1 < behind, carry=[0, given.products]) as search:
             found, behind = search.carried
             middle = (found + behind) // 2
             is_behind = block < _first_block(spec, given, middle)
             search.carry(is_behind.select(found, middle), is_behind.select(middle, behind))
-        product = search.results[0]
-        numbers, whole = numbers_of(spec), _columns(spec)[: -len(spec.arrays)]
-        row = {name: _entry(spec, given, product, name) for name in whole if name not in numbers}
-        fields = SimpleNamespace(**row, **{name: _number(spec, given, product, name) for name in numbers})
+        found_product: Scalar = search.results[0]
+        return found_product
+
+    def _listed(self, spec: ContractionSpec, given: SimpleNamespace, product: Scalar, block: Scalar) -> Work:
+        """The block of a number among all, of a known product; without what is read behind its sums."""
+        told = ("first", "m", "n", "k", *_early(spec, distance_arguments(spec)), *part_arguments(spec))
+        fields = SimpleNamespace(**{name: _entry(spec, given, product, name) for name in told})
         sizes = known_sizes(spec, fields)
         place, part = block - fields.first, None
         if spec.sink != "store":
@@ -54,11 +62,8 @@ class Table:
             part, place = place // blocks, place % blocks
         at_row, at_column = block_at(spec, place, sizes["n"])
         begin, end = part_of_k(spec, fields, part, sizes["k"])
-        pointers = {
-            name: given.table.pointer(product * len(_columns(spec)) + _columns(spec).index(name), dtype)
-            for name, dtype in element_types(spec).items()
-        }
-        pointers |= {name: in_part(spec, pointers[name], fields, part) for name in spec.outputs}
+        pointers = {name: _pointer(spec, given, product, name) for name in _early(spec, spec.arrays)}
+        pointers |= {name: in_part(spec, pointers[name], fields, part) for name in _early(spec, spec.outputs)}
         return Work(sizes, pointers, fields, at_row, at_column, begin, end)
 
 
@@ -66,7 +71,8 @@ class PersistentTable(Table):
     """The blocks of a table's products in turns, by workgroups that stay. Each turn goes through them the other way
     than the one before: where blocks become shorter along the table, who has had a long one gets a short one next.
 
-    What a block is, and what its first step loads, is on its way before the block of the turn before is written.
+    What a block is, and what its first step loads, is on its way before the block of the turn before is written. What
+    only an expression needs is read behind a block's sums: scalar registers would hold it through their loop.
     """
 
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
@@ -77,44 +83,66 @@ class PersistentTable(Table):
         """See `Walk`."""
         end, own = _first_block(spec, given, given.products), workgroup_id(0)
         exit_unless(own < end)
-        first = self._listed(spec, given, own)
-        start, begun = _handed(spec, first), begun_if(own < end, body, first)
+        product = self._product_of(spec, given, own)
+        work = self._listed(spec, given, product, own)
+        start, begun = [product, *_handed(spec, work)], begun_if(own < end, body, work)
         with while_loop(lambda first, place, *_: first + place < end, carry=[0, own, *start, *begun]) as turn:
             first, place, *carried = turn.carried
             own_part, there = carried[: len(start)], carried[len(start) :]
-            work = _resumed(spec, own_part)
+            work = _resumed(spec, own_part[1:])
             sums = body.sums(work, there)
             first, place = first + given.workgroups, given.workgroups - 1 - place
             with when(first + place < end, otherwise=own_part) as goes_on:
-                goes_on.give(*_handed(spec, self._listed(spec, given, first + place)))
+                product = self._product_of(spec, given, first + place)
+                goes_on.give(product, *_handed(spec, self._listed(spec, given, product, first + place)))
             following = goes_on.results
-            there = begun_if(first + place < end, body, _resumed(spec, following))
-            body.finish(work, sums)
+            there = begun_if(first + place < end, body, _resumed(spec, following[1:]))
+            body.finish(_completed(spec, given, own_part[0], work), sums)
             turn.carry(first, place, *following, *there)
 
 
 def _handed(spec: ContractionSpec, work: Work) -> list[Carried]:
     """A piece of work as what a loop carries."""
-    told = [getattr(work.distances, name) for name in _told(spec)]
+    told = [getattr(work.distances, name) for name in _early(spec, distance_arguments(spec))]
     part = [] if spec.sink == "store" else [as_scalar(work.begin, work.end.type), work.end]
     return [*work.sizes.values(), *told, *work.arrays.values(), work.row, work.column, *part]
 
 
 def _resumed(spec: ContractionSpec, handed: Sequence[Any]) -> Work:
     """The inverse of `_handed`."""
-    names, values = _told(spec), iter(handed)
-    numbers = {name: next(values) for name in (*"mnk", *names)}
-    fields = SimpleNamespace(**numbers)
+    values = iter(handed)
+    told = (*"mnk", *_early(spec, distance_arguments(spec)))
+    fields = SimpleNamespace(**{name: next(values) for name in told})
     sizes = known_sizes(spec, fields)
-    arrays = {name: next(values) for name in spec.arrays}
+    arrays = {name: next(values) for name in _early(spec, spec.arrays)}
     row, column = (next(values).multiple_of(length) for length in spec.block[:2])
     begin, end = (next(values).multiple_of(spec.block[2]), next(values)) if spec.sink != "store" else (0, sizes["k"])
     return Work(sizes, arrays, fields, row, column, begin, end)
 
 
-def _told(spec: ContractionSpec) -> tuple[str, ...]:
-    """What a block needs of its product's numbers beside the sizes."""
-    return (*distance_arguments(spec), *numbers_of(spec))
+def _completed(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, work: Work) -> Work:
+    """A piece of work with what is read behind its sums."""
+    late = _read_late(spec)
+    pitches = {name: _entry(spec, given, product, name) for name in distance_arguments(spec) if name in late}
+    numbers = {name: _number(spec, given, product, name) for name in numbers_of(spec)}
+    arrays = {name: _pointer(spec, given, product, name) for name in spec.arrays if name in late}
+    fields = SimpleNamespace(**vars(work.distances), **pitches, **numbers)
+    return replace(work, arrays={**work.arrays, **arrays}, distances=fields)
+
+
+def _read_late(spec: ContractionSpec) -> frozenset[str]:
+    """The arrays that are read behind the sums, and how their rows lie: those of an expression, and with them what is
+    written, where its place does not depend on a part.
+    """
+    sides = NAMES[: len(spec.side)]
+    written = spec.outputs if sides and spec.sink == "store" else ()
+    return frozenset((*sides, *(f"ld_{name}" for name in sides), *written, *(f"ld{name}" for name in written)))
+
+
+def _early(spec: ContractionSpec, names: Sequence[str]) -> list[str]:
+    """Those names that are not read late."""
+    late = _read_late(spec)
+    return [name for name in names if name not in late]
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
@@ -143,6 +171,13 @@ def _entry(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, name:
     entry: Scalar = given.table.scalar(product * len(columns) + columns.index(name))
     number: Scalar = entry.to("i32")
     return number
+
+
+def _pointer(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, name: str) -> Pointer:
+    """Where an array of a product begins."""
+    columns = _columns(spec)
+    found: Pointer = given.table.pointer(product * len(columns) + columns.index(name), element_types(spec)[name])
+    return found
 
 
 def _first_block(spec: ContractionSpec, given: SimpleNamespace, product: Scalar) -> Scalar:
