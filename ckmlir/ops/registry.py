@@ -184,7 +184,7 @@ OPERATORS: Mapping[str, Entry] = {
     ),
     "fmha_bwd_join": Entry(
         "attention.backward.fmha_bwd_join",
-        "attention backward with a fixed number of workgroups: dK or dV of blocks of keys that two share",
+        "attention backward with a fixed number of workgroups: dK or dV of blocks of keys that some share",
     ),
     "fmha_bwd": Entry(
         "attention.backward.fmha_bwd",

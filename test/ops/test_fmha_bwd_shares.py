@@ -11,6 +11,7 @@ from test_fmha_bwd_numerics import GROUP, PADDED, assert_same_bits, differentiat
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.attention.backward.steps import shares_of
 from ckmlir.ops.plan import make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import check_outputs, open_device, run_operator
@@ -28,6 +29,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx90a", {"b": 2, "sq": 40, "sk": 300, "d": 40, "dv": 72, "h": 2, "dtype": "bf16", "workgroups": 3}),
     ("gfx942", {"sq": 700, "sk": 200, "d": 32, "dv": 64, "h": 2, "workgroups": 3}),  # all begin within blocks
 ]
+TALL: dict[str, Any] = {"mode": "group", "seqlens_q": (1500, 3, 3, 3, 3, 3), "seqlens_k": (100, 9, 9, 9, 9, 9)}
+"""A block of keys that costs as much as all others several times, beside so many that ranges are short."""
 CUT: list[tuple[str, dict[str, Any]]] = [
     (chip, {**some, "h": 2, "d": d, "dv": dv, "dtype": dtype, "mask": mask, "workgroups": workgroups})
     for chip in CHIPS
@@ -61,6 +64,19 @@ MORE: list[tuple[str, dict[str, Any]]] = [
 def test_gradients(chip: str, keys: dict[str, Any]) -> None:
     """More blocks of keys than workgroups, so that these take several and share heads; under all checkers."""
     differentiate(chip, {**keys, **SHARED})
+
+
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx942", {"d": 32}), *(pytest.param(chip, {"d": 64, "dv": 40, "mask": "top_left", "dtype": dtype}, marks=FULL)
+                             for chip in CHIPS for dtype in ("f16", "bf16", "f32")),
+])  # fmt: skip
+def test_a_block_in_many_pieces(chip: str, keys: dict[str, Any]) -> None:
+    """Ranges are as long as each other, so a block that is longer lies in several, and its dK and dV have as many
+    pieces."""
+    problem = differentiate(chip, {**TALL, **keys, "h": 1, "workgroups": 6, **SHARED})[0]
+    target = get_target(chip)
+    shares = shares_of(problem, FMHA.spec(problem, target), target)
+    assert [one[1:] for one in shares.cut(shares.values())] == [(0, 0, 0)] * 3
 
 
 @FULL
@@ -159,6 +175,8 @@ def test_what_is_refused() -> None:
     ("fmha_bwd_join", {"b": 2, "sq": 700, "sk": 200, "d": 96, "workgroups": 7, "dtype": "bf16", "layout": "bshd"}),
     ("fmha_bwd_join", {"sq": 900, "sk": 150, "d": 36, "dtype": "f32", "block": "16x64", "mask": "window:300,90"}),
     ("fmha_bwd_join", {"b": 2, "sq": 33, "sk": 0, "d": 32}),
+    ("fmha_bwd_join", {**TALL, "d": 40, "block": "32x128", "workgroups": 18}),
+    ("fmha_bwd_join", {**TALL, "d": 96, "workgroups": 18, "dtype": "f32", "layout": "bshd"}),
 ])  # fmt: skip
 def test_first_and_last_step(chip: str, name: str, keys: dict[str, Any]) -> None:
     """Where shares begin, and the sum of slots, with garbage in those that are not in use."""

@@ -5,8 +5,8 @@ sequences before, behind the last the sum over all, and how many steps are a wor
 workgroup: what `fmha_bwd` with pack=host has a function on the host do.
 
 Arrays: those of the sequences' places and lengths as `sequences.py` has them; costs (b + 2) i32. Kernel arguments: the
-arrays; sequences, heads, the most queries and keys of a sequence, workgroups, those of
-`Shares.bounding` (i32). Grid: one workgroup.
+arrays; sequences, heads, the most queries and keys of a sequence, workgroups, what is beside the
+steps of a block, those of `Shares.bounding` (i32). Grid: one workgroup.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
-from ckmlir.ops.attention.backward.slot_table import Shares
+from ckmlir.ops.attention.backward.slot_table import BESIDE, Shares
 from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, SEQUENCES, lists_of
 from ckmlir.ops.attention.masks import Mask, MaskKey
 from ckmlir.ops.attention.sequences import KEYS, read_sequences
@@ -43,6 +43,7 @@ SEQUENCE_KEYS = (
     Choice("block", "16x64", "queries and keys of a step", tuple(BLOCKS)),
     MaskKey("mask", Mask.parse("none"), "which keys a query attends to"),
     Integer("workgroups", 3, "that share the work", minimum=1, maximum=1 << 16),
+    Integer("beside", BESIDE, "steps that loading and leaving a block of keys is worth", minimum=1, maximum=64),
 )
 """The keys of shares."""
 
@@ -116,8 +117,9 @@ class Costs(Operator[Shares, CostsSpec]):
         return {"costs": Tolerance(0.0, 0.0, "integers are exact")}
 
     def launch(self, problem: Shares, spec: CostsSpec, target: Target) -> Launch:
-        numbers = (problem.sequences, problem.heads, problem.queries.longest, problem.keys.longest, problem.working)
-        arguments = (*spec.lists, "costs", *map(i32, numbers), *problem.bounding)
+        sizes = (problem.sequences, problem.heads, problem.queries.longest, problem.keys.longest)
+        numbers = map(i32, (*sizes, problem.working, problem.beside))
+        arguments = (*spec.lists, "costs", *numbers, *problem.bounding)
         return Launch((1, 1, 1), (WAVE_SIZE, 1, 1), arguments)
 
 
@@ -125,7 +127,7 @@ def read_shares(values: Mapping[str, Any]) -> Shares:
     """The shares of a request with `SEQUENCE_KEYS`. Raises RequestError."""
     sequences, queries, keys = read_sequences(values)
     block, workgroups = BLOCKS[values["block"]], values["workgroups"]
-    shares = Shares(sequences, values["h"], queries, keys, block, workgroups, values["mask"])
+    shares = Shares(sequences, values["h"], queries, keys, block, workgroups, values["mask"], values["beside"])
     shares.check()
     return shares
 

@@ -13,10 +13,6 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-BESIDE = 10
-"""Steps that loading a block's K and V and leaving its dK and dV are worth by the model of time; they stand in
-front of the others."""
-
 
 def larger(left: Any, right: Any) -> Any:
     """The maximum of integers, arrays, scalars or tiles."""
@@ -37,19 +33,15 @@ def chosen(condition: Any, holds: Any, otherwise: Any) -> Any:
     return condition.select(holds, otherwise) if hasattr(condition, "select") else holds if condition else otherwise
 
 
-SHORT = 2 * BESIDE
-"""What a block costs at most that is not cut: one of its workgroups would have less of it than it takes to load it."""
-
-
-def boundary(cost: Any, begin: Any, end: Any) -> Any:
+def boundary(cost: Any, begin: Any, end: Any, beside: Any, uncut: Any) -> Any:
     """Where two workgroups meet that would do so at a cost in a block from `begin` to `end`: at its begin, if the first
-    would have no step of it, at its end, if it is short, or there."""
-    return chosen(cost - begin <= BESIDE, begin, chosen(end - begin <= SHORT, end, cost))
+    would have no step of it, at its end, if it costs no more than blocks that stay `uncut`, or there."""
+    return chosen(cost - begin <= beside, begin, chosen(end - begin <= uncut, end, cost))
 
 
 def steps_of(queries: Any, block: tuple[int, int]) -> Any:
-    """What a block of keys costs to which all queries attend."""
-    return (queries + (block[0] - 1)) // block[0] + BESIDE
+    """How many steps a block of keys has to which all queries attend."""
+    return (queries + (block[0] - 1)) // block[0]
 
 
 def blocks_of(keys: Any, block: tuple[int, int]) -> Any:
@@ -76,6 +68,8 @@ class KeyBlocks(Struct, frozen=True):
     """The blocks of keys of a sequence, head after head. All numbers are integers, or scalars or tiles of a kernel.
 
     Attributes:
+        beside: steps that loading a block's K and V and leaving its dK and dV are worth; they stand in front of the
+            others.
         begin: where the first one begins.
         steps: blocks of queries.
         count: how many a head has.
@@ -85,6 +79,7 @@ class KeyBlocks(Struct, frozen=True):
         wide: how many blocks end with the last query although `highest` is less; None for none.
     """
 
+    beside: Any
     begin: Any
     steps: Any
     count: Any
@@ -94,7 +89,9 @@ class KeyBlocks(Struct, frozen=True):
     wide: Any = None
 
     @classmethod
-    def of(cls, begin: Any, queries: Any, keys: Any, block: tuple[int, int], bounds: Bounds | None) -> KeyBlocks:
+    def of(
+        cls, beside: Any, begin: Any, queries: Any, keys: Any, block: tuple[int, int], bounds: Bounds | None
+    ) -> KeyBlocks:
         """Those of a sequence with so many queries and keys; `block` has the queries and keys of a step."""
         rows, columns = block
         shift = rows.bit_length() - 1
@@ -105,8 +102,8 @@ class KeyBlocks(Struct, frozen=True):
                 highest = larger((bounds.y + (columns - 1 + rows - 1)) >> shift, lowest)
             if bounds.sinks is not None:
                 wide = blocks_of(bounds.sinks, block)
-        steps, count = (queries + (rows - 1)) // rows, blocks_of(keys, block)
-        return cls(begin, steps, count, columns // rows, lowest, highest, wide)
+        steps, count = steps_of(queries, block), blocks_of(keys, block)
+        return cls(beside, begin, steps, count, columns // rows, lowest, highest, wide)
 
     def low(self, place: Any) -> Any:
         """The first step of a block."""
@@ -121,7 +118,7 @@ class KeyBlocks(Struct, frozen=True):
             wide = 0 if self.wide is None else smaller(self.wide, place)
             highs = wide * self.steps + self._sum(place, self.highest) - self._sum(wide, self.highest)
         lows = 0 if self.lowest is None else self._sum(place, self.lowest)
-        return place * BESIDE + highs - lows
+        return place * self.beside + highs - lows
 
     def _sum(self, place: Any, first: Any) -> Any:
         """Of `first + ratio * i`, at least 0 and at most `steps`, for all i below a place."""
@@ -136,20 +133,6 @@ class KeyBlocks(Struct, frozen=True):
     def width(self) -> Any:
         """What a head costs."""
         return self.before(self.count)
-
-    @property
-    def dearest(self) -> Any:
-        """What no block costs more than; 0 where there are none."""
-        steps = self.steps - self.low(0)
-        if self.highest is not None and self.wide is None:
-            steps = smaller(self.highest - self.lowest, steps)
-        return (steps + BESIDE) * smaller(self.count, 1)
-
-    @property
-    def shortest(self) -> Any:
-        """How long ranges are at least, so that no block lies in more than two: where a range begins within a block it
-        loads that again, and so has no more to do than the dearest block."""
-        return larger(self.dearest - BESIDE, smaller(self.dearest, SHORT))
 
     def head_at(self, cost: Any) -> Any:
         """The head that a cost within the sequence lies in."""

@@ -31,7 +31,7 @@ from ckmlir.lang import (
     zeros,
 )
 from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
-from ckmlir.ops.attention.backward.key_blocks import BESIDE, Bounds, KeyBlocks, boundary
+from ckmlir.ops.attention.backward.key_blocks import Bounds, KeyBlocks, boundary
 from ckmlir.ops.attention.backward.loop_kernel import Amount, Form, Span
 from ckmlir.ops.attention.backward.parts_kernel import Atomic
 from ckmlir.ops.attention.backward.slot_table import Written
@@ -39,7 +39,8 @@ from ckmlir.ops.attention.backward.walks_kernel import Body, Turn, in_dq, sides
 from ckmlir.ops.attention.loop.block_rows_kernel import OneHead
 from ckmlir.ops.attention.loop.work_kernel import Side, Work, last
 
-SLOTS = {"written": ptr("i32"), "sequences": i32, "first_own": i64, "own_stride": i64}
+NUMBERS = {"sequences": i32, "beside": i32, "uncut": i32}
+SLOTS = {"written": ptr("i32"), **NUMBERS, "first_own": i64, "own_stride": i64}
 """Arguments that say where slots lie and what they have, see `Shares.arguments`."""
 ONE = Distribution.parse("d0: 4@wave 64@lane").expand(0, 1).reduce(1)
 """One element that every lane of a workgroup has."""
@@ -112,7 +113,7 @@ class Shared:
             q, k = sides(spec, given, batch)
             at = block_at(spec, given, batch, cost, varied=spec.varied)
             until = at.end.minimum(high)
-            steps = ((one - at.begin - BESIDE).maximum(0) + at.low for one in (cost, until))
+            steps = ((one - at.begin - given.beside).maximum(0) + at.low for one in (cost, until))
             queries = [one * form.queries for one in steps]
             slot = slot_of_head(spec, given, q, batch, at.head, own, low > at.first)
             before = Written(*(cost.equals(at.first).select(0, one) for one in rows)).beginning(queries[0])
@@ -152,7 +153,7 @@ def _following(given: Any, sequence: Scalar, cost: Scalar) -> Scalar:
 def _boundary(spec: FmhaBwdSpec, given: Any, batch: Scalar, cost: Scalar) -> Scalar:
     """Where two workgroups meet that would do so at a cost in a sequence."""
     at = block_at(spec, given, batch, cost, varied=spec.varied)
-    found: Scalar = boundary(cost, at.begin, at.end)
+    found: Scalar = boundary(cost, at.begin, at.end, given.beside, given.uncut)
     return found
 
 
@@ -232,4 +233,4 @@ def key_blocks(spec: Any, given: Any, batch: Scalar, *, varied: bool = True) -> 
     """Those of a sequence, of `spec.block` queries and keys."""
     q, k = sides(spec, given, batch)
     bounds = bounds_of(spec.mask, given, q.length, k.length, varied=varied)
-    return KeyBlocks.of(given.costs.scalar(batch), q.length, k.length, spec.block, bounds)
+    return KeyBlocks.of(given.beside, given.costs.scalar(batch), q.length, k.length, spec.block, bounds)

@@ -2,10 +2,9 @@
 
 A block of keys costs as many steps as blocks of queries attend to it (`key_blocks`), and a few for what is done once.
 Blocks follow each other by sequence, head of Q and place in the head; what is in front of a step is where it stands.
-Each workgroup takes the steps in a range of its own. Where it begins within a block it loads that again, so ranges are
-as long as the dearest block's steps, or longer: then a block is in at most two, and where ranges are so short no
-workgroup has more to do than that block. Ends move to those of a block where a piece would hardly have steps
-(`boundary`). What a workgroup adds to dQ of a head, step after step, goes into a slot of its own, and both
+Each workgroup takes the steps in a range of its own, all as long as each other; where it begins within a block it loads
+that again. A block that is longer than a range is in several. Ends move to those of a block where a piece would hardly
+have steps (`boundary`). What a workgroup adds to dQ of a head, step after step, goes into a slot of its own, and the
 pieces of a block leave dK and dV in slots of theirs. So sums have the same bits in every run, and a head has as many
 slots as workgroups have work in it. CK Tile's persistent schedule of group mode has such ranges of whole blocks.
 
@@ -13,7 +12,7 @@ A head has a slot for the workgroup that has its first step, where dQ would lie 
 behind the first step of a head has a slot of its own for that head, as long as the longest sequence. So where slots lie
 depends on no length, and their number is known before lengths are: the heads, and the workgroups or the blocks of keys,
 whichever are fewer; the work is shared by no more workgroups than there are blocks. A workgroup has two slots for
-pieces, of the block that it begins within and of that which it ends within, where the longest block may be cut.
+pieces, of the block that it begins within and of another that it ends within, where the longest block may be cut.
 
 The first piece that reaches a row of a slot stores it, others add. So a slot is defined in one run of rows (`Written`),
 and nothing is set to zero but rows between two pieces that do not meet.
@@ -24,6 +23,7 @@ rest is `KeyBlocks`, the same arithmetic on integers and on scalars of a kernel.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ import numpy as np
 from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec
-from ckmlir.ops.attention.backward.key_blocks import BESIDE, SHORT, Bounds, KeyBlocks, blocks_of, boundary, steps_of
+from ckmlir.ops.attention.backward.key_blocks import Bounds, KeyBlocks, blocks_of, boundary, steps_of
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
@@ -40,10 +40,14 @@ from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import i32, i64
 
 EVERYTHING = Mask.parse("none")
+BESIDE = 6
+"""Of problems that do not say otherwise."""
+FEW_STEPS = 10
+"""Where no block has more, none is cut, and there are no slots for pieces."""
 
 
 def share_of(total: Any, workgroups: Any) -> Any:
-    """How long a workgroup's range is, unless a block is dearer."""
+    """How long a workgroup's range is."""
     return (total + (workgroups - 1)) // workgroups
 
 
@@ -78,6 +82,7 @@ class Shares(Struct, frozen=True):
     Attributes:
         sequences: how many; heads: of Q.
         block: queries and keys of a step.
+        beside: steps that loading and leaving a block of keys is worth, see `KeyBlocks`.
     """
 
     sequences: int
@@ -87,6 +92,7 @@ class Shares(Struct, frozen=True):
     block: tuple[int, int]
     workgroups: int
     mask: Mask = EVERYTHING
+    beside: int = BESIDE
 
     @property
     def words(self) -> tuple[str, str]:
@@ -119,7 +125,18 @@ class Shares(Struct, frozen=True):
     @property
     def pieces(self) -> int:
         """How many slots there are for dK, and for dV, of pieces of blocks."""
-        return 2 * self.own_slots if steps_of(self.queries.longest, self.block) > SHORT else 0
+        return 0 if self.dearest <= self.uncut else 2 * self.own_slots
+
+    @property
+    def uncut(self) -> int:
+        """What a block costs at most that is not cut: of a dearer one each of two workgroups has more than it takes to
+        load it."""
+        return max(2 * self.beside, self.dearest if self.dearest <= self.beside + FEW_STEPS else 0)
+
+    @property
+    def dearest(self) -> int:
+        """What no block costs more than."""
+        return int(steps_of(self.queries.longest, self.block)) + self.beside
 
     @property
     def count(self) -> int:
@@ -136,10 +153,10 @@ class Shares(Struct, frozen=True):
         return self.first_own(channels) + self.own_slots * self.queries.longest * channels
 
     def arguments(self, channels: int) -> tuple[Argument, ...]:
-        """What kernels are told of them: sequences; elements in front of the slots of workgroups, and from one to the
-        next."""
+        """What kernels are told of them: sequences; what is beside the steps of a block, and which stay uncut; elements
+        in front of the slots of workgroups, and from one to the next."""
         places = (self.first_own(channels), self.queries.longest * channels)
-        return (i32(self.sequences), *map(i64, places))
+        return (*map(i32, (self.sequences, self.beside, self.uncut)), *map(i64, places))
 
     @property
     def bounding(self) -> tuple[Argument, ...]:
@@ -157,9 +174,8 @@ class Shares(Struct, frozen=True):
         if (together := self.queries.longest + self.keys.longest) > most:
             what = f"persistent=1: queries and keys of a sequence are {together} together"
             raise RequestError(f"{what}; expected at most {most}, or persistent=0")
-        width = steps_of(self.queries.longest, self.block)
         blocks = self.sequences * self.heads * int(blocks_of(self.keys.longest, self.block))
-        most = (blocks + self.workgroups) * width
+        most = (blocks + self.workgroups) * self.dearest
         if most > MAXIMUM_SIZE:
             what = f"persistent=1: blocks of keys of all heads take up to {most} steps"
             raise RequestError(f"{what}; kernels count to {MAXIMUM_SIZE}: expected persistent=0")
@@ -170,7 +186,7 @@ class Shares(Struct, frozen=True):
         lengths = [[side.of(arrays, one)[1] for one in range(self.sequences)] for side in (self.queries, self.keys)]
         blocks = self._blocks(0, *np.array(lengths, np.int64))
         ends = np.cumsum(self.heads * blocks.width * np.ones(self.sequences, np.int64))
-        share = max(share_of(ends[-1] if len(ends) else 0, self.working), blocks.shortest.max(initial=0))
+        share = share_of(ends[-1] if len(ends) else 0, self.working)
         found: Array = np.concatenate([[0], ends, [share]]).astype(np.int64)
         return found
 
@@ -188,7 +204,7 @@ class Shares(Struct, frozen=True):
         if self.bounding:
             y, x, *_, corner = (int(one) for one in self.bounding)
             bounds = Bounds.of(self.mask.kind, y, x, corner, self.mask.sink, queries, keys)
-        return KeyBlocks.of(begin, queries, keys, self.block, bounds)
+        return KeyBlocks.of(self.beside, begin, queries, keys, self.block, bounds)
 
     def work(self, arrays: Mapping[str, Array], workgroup: int) -> Iterator[Piece]:
         """What a workgroup does, in order."""
@@ -200,13 +216,13 @@ class Shares(Struct, frozen=True):
             number, head, place, first, begin, end = self._find(costs, arrays, cost)
             until = min(end, high)
             before = int(self.blocks(costs, arrays, number).low(place))
-            steps = (before + max(one - begin - BESIDE, 0) for one in (cost, until))
+            steps = (before + max(one - begin - self.beside, 0) for one in (cost, until))
             yield Piece(number, head, place, None if low <= first else workgroup, range(*steps))
             cost = until
 
     def cut(self, arrays: Mapping[str, Array]) -> Iterator[tuple[int, int, int, int]]:
-        """The workgroups that begin within a block of keys, which they share with the one before: each with the
-        sequence, the head and the block's place in it."""
+        """The workgroups that begin within a block of keys, which they share with those before: each with the sequence,
+        the head and the block's place in it."""
         costs = self.costs(arrays)
         total, share = costs[-2:].tolist()
         for workgroup in range(1, self.workgroups):
@@ -214,13 +230,13 @@ class Shares(Struct, frozen=True):
             if cost >= total:
                 return
             number, head, place, _, begin, end = self._find(costs, arrays, cost)
-            if begin < boundary(cost, begin, end) < end:
+            if begin < boundary(cost, begin, end, self.beside, self.uncut) < end:
                 yield workgroup, number, head, place
 
     def _boundary(self, costs: Array, arrays: Mapping[str, Array], cost: int) -> int:
         if cost >= costs[-2]:
             return cost
-        found: int = boundary(cost, *self._find(costs, arrays, cost)[-2:])
+        found: int = boundary(cost, *self._find(costs, arrays, cost)[-2:], self.beside, self.uncut)
         return found
 
     def _find(self, costs: Array, arrays: Mapping[str, Array], cost: int) -> tuple[int, int, int, int, int, int]:
@@ -240,7 +256,9 @@ class Shares(Struct, frozen=True):
             return []
         begin, end = int(blocks.first(head)), int(blocks.first(head + 1))
         others = range(begin // share + 1, (end - 1) // share + 1)
-        return [None, *(one for one in others if begin < self._boundary(costs, arrays, one * share) < end)]
+        ends = [self._boundary(costs, arrays, one * share) for one in range(others.start, others.stop + 1)]
+        own = zip(others, itertools.pairwise(ends), strict=True)
+        return [None, *(one for one, (low, high) in own if begin < low < min(high, end))]
 
     def index(self, number: int, head: int, slot: int | None) -> int:
         """A slot's place among all."""

@@ -40,7 +40,10 @@ WRITTEN = "written"
 PARTS = {"dk": "dk_parts", "dv": "dv_parts"}
 """Workspaces of dK and dV before they are added."""
 SHARED = {"dk": "dk_slots", "dv": "dv_slots"}
-"""Those of dK and dV of pieces of the blocks of keys that two workgroups share."""
+"""Those of dK and dV of pieces of the blocks of keys that workgroups share."""
+BESIDE = {"gfx90a": 4, "gfx942": 4, "gfx950": 6}
+"""Steps that loading a block's K and V and leaving its dK and dV in 16 bits are worth by the model of time; two
+thirds as many more where those are f32."""
 
 
 class Around(NamedTuple):
@@ -124,7 +127,8 @@ def shares_of(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Sh
     blocks = ceil_div(whole.sk, spec.block[1]) * whole.h * whole.b
     held = workgroups_a_unit(spec, target) * target.compute_units
     workgroups = problem.workgroups or max(min(held, blocks), 1)
-    shares = Shares(whole.b, whole.h, whole.queries, whole.keys, spec.block, workgroups, whole.mask)
+    beside = BESIDE[target.name] * (5 if spec.out == "f32" else 3) // 3
+    shares = Shares(whole.b, whole.h, whole.queries, whole.keys, spec.block, workgroups, whole.mask, beside)
     shares.check()
     return shares
 
@@ -146,7 +150,7 @@ def _sum_of_shares(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) 
 
 
 def _join_of_blocks(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target, name: str) -> Run:
-    """dK or dV, or those of each head of Q, of blocks that two workgroups share."""
+    """dK or dV, or those of each head of Q, of blocks that workgroups share."""
     whole, shares = problem.attention, shares_of(problem, spec, target)
     channels, layout, strides = problem.sizes(name)[-1], whole.layout, problem.strides(name)
     if problem.parted:
