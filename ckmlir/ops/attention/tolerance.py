@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from ckmlir.ops.attention.fmha_fwd_spec import SCALED, WEIGHT_EXPONENT
+from ckmlir.ops.attention.infinite_values import largest_values, unpromised
 from ckmlir.ops.attention.part import scale_parts, score_parts, weight_parts
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import REFERENCE_ROWS, lse_rows, lse_shape, scored
@@ -47,9 +48,10 @@ def fmha_tolerances(
         LSE  E + r + 4 u |lse|
 
     Where E is large O is some mean of V, wrong by 2 max|v|; where it is so large that exponentials may overflow,
-    nothing is promised, nor of O where V with its scales may be beyond f32. In fp8 the weights are rounded to nearest,
-    after multiplication by a power of two, which divides their underflow. The scales of Q, K and V count as part of
-    what they scale, and so does dropout's factor. Nothing is promised of rows behind a sequence's length.
+    nothing is promised. Of O where V is not finite, or may be beyond f32 with its scales, `unpromised` says what is.
+    In fp8 the weights are rounded to nearest, after multiplication by a power of two, which divides their underflow.
+    The scales of Q, K and V count as part of what they scale, and so does dropout's factor. Nothing is promised of rows
+    behind a sequence's length. max|v| is that of an element's channel.
 
     Args:
         magnitude: O of the magnitudes of V, in the layout of o.
@@ -58,13 +60,11 @@ def fmha_tolerances(
     flushes = not target.has("mfma_denormals") and dtype.name != "fp8"
     small = target.has("mfma_denormals") or problem.dtype in SCALED
     least = 0.0 if small else find_dtype(problem.dtype).least_normal
-    error, free, free_o = _score_errors(problem, arrays, least=least)
+    error, free = _score_errors(problem, arrays, least=least)
     sums = 2 * (problem.sk / 32 + 8) * u + sum(part.weight_error(problem) for part in scale_parts(problem))
-    largest = problem.v_scale * _largest_value(problem, arrays)
     factors = math.prod(part.largest_factor for part in weight_parts(problem))
-    largest *= factors
-    lost = min(largest, dtype.least_normal * factors) if flushes else 0.0
-    free_o |= largest >= OVERFLOW
+    largest = problem.v_scale * factors * largest_values(problem, arrays)
+    lost = np.minimum(largest, dtype.least_normal * factors) if flushes else 0.0
     smallest = dtype.least_normal if flushes else dtype.underflow
     if dtype.name == "fp8":  # its matrix instructions take denormals, and weights are multiplied before
         smallest = underflow("fp8", target) / 2 ** WEIGHT_EXPONENT[str(target.fp8)]
@@ -76,7 +76,7 @@ def fmha_tolerances(
     single = f"scores and sums in f32 over {problem.d} channels and {problem.sk} keys"
     rounded = f"P rounded to {dtype.name} and O to {problem.out}, {single}"
     free |= error > MOST_ERROR
-    unspecified = np.broadcast_to(_by_batch(problem, free | free_o)[..., None], output.shape)
+    unspecified = _by_batch(problem, free)[..., None] | unpromised(problem, arrays, largest, error)
     found = {
         "o": Tolerance(out.unit_roundoff, problem.by_head(output), rounded, problem.by_head(unspecified)),
         "lse": Tolerance(4 * u, error + sums, single, free),
@@ -104,23 +104,23 @@ def stored(tolerance: Tolerance, out: str, exact: Array, target: Target) -> Tole
     return replace(tolerance, rtol=0.0, atol=steps)
 
 
-def _score_errors(problem: Problem, arrays: Mapping[str, Array], least: float) -> tuple[Array, Array, Array]:
-    """By query, in LSE's layout: the error of its scores, whether nothing is promised of it, and whether not of its O.
+def _score_errors(problem: Problem, arrays: Mapping[str, Array], least: float) -> tuple[Array, Array]:
+    """By query, in LSE's layout: the error of its scores, and whether nothing is promised of it.
 
     Args:
         least: numbers below this count as zero in matrix instructions.
     """
     u = find_dtype("f32").unit_roundoff
     roundings = problem.d + 8 + (SCALINGS if scale_parts(problem) else 0)
-    error, free, free_o = (np.full(lse_shape(problem), start) for start in (0.0, True, True))
-    heads: dict[tuple[int, int], tuple[Array, float, bool]] = {}
+    error, free = (np.full(lse_shape(problem), start) for start in (0.0, True))
+    heads: dict[tuple[int, int], tuple[Array, float]] = {}
     for place in problem.places(arrays, REFERENCE_ROWS):
         where = place.number, place.head
         if where not in heads:
-            key, value = problem.keys_of(place, arrays)
+            key, _ = problem.keys_of(place, arrays)
             heads.clear()
-            heads[where] = key, float(_lengths(key).max(initial=0.0)), not np.isfinite(value).all()
-        key, longest, unbounded = heads[where]
+            heads[where] = key, float(_lengths(key).max(initial=0.0))
+        key, longest = heads[where]
         query = problem.queries_of(place, arrays)
         own = roundings * u * _lengths(query) * longest
         found = _overflowing(problem, query, key)
@@ -129,10 +129,9 @@ def _score_errors(problem: Problem, arrays: Mapping[str, Array], least: float) -
             found |= _infinite_times_denormal(query, key, least)
         lse_rows(problem, error, place)[:] = problem.score_scale * own
         lse_rows(problem, free, place)[:] = found
-        lse_rows(problem, free_o, place)[:] = unbounded
     if problem.parts:
         _add_parts(problem, arrays, error, free)
-    return np.where(np.isfinite(error), error, 0.0), free, free_o
+    return np.where(np.isfinite(error), error, 0.0), free
 
 
 def _add_parts(problem: Problem, arrays: Mapping[str, Array], error: Array, free: Array) -> None:
@@ -151,20 +150,6 @@ def _add_parts(problem: Problem, arrays: Mapping[str, Array], error: Array, free
             more = more + one_logit.logit_error(problem, place, arrays)
         lse_rows(problem, error, place)[:] += np.where(np.isfinite(more), more, 0.0)
         lse_rows(problem, free, place)[:] |= ~np.isfinite(more)
-
-
-def _largest_value(problem: Problem, arrays: Mapping[str, Array]) -> float:
-    """The largest finite magnitude that V of any sequence may stand for, if the largest elements have the largest
-    scales: so large is what an error of the largest weight counts for."""
-    parts, ratio = scale_parts(problem), problem.h // problem.hk
-    found, most = 0.0, 0.0 if parts else 1.0
-    for place in problem.places(arrays):
-        if place.head % ratio == 0:
-            sizes = np.abs(problem.source.rows(problem, place, arrays)[1].astype(np.float64))
-            found = max(found, float(np.nan_to_num(sizes, posinf=0).max(initial=0.0)))
-            for part in parts:
-                most = max(most, float(np.max(part.scales(problem, "v", place, arrays), initial=0.0)))
-    return found * most
 
 
 def _by_batch(problem: Problem, rows: Array) -> Array:
