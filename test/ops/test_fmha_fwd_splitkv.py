@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from operator_runner import CHIPS, named, outcome
 
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.attention.fmha_fwd_splitkv import splits_of
 from ckmlir.ops.plan import make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.scheduling import Workbench
+from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.targets import get_target
 
 SPLIT, COMBINE, WHOLE = (find_operator(name) for name in (
@@ -113,6 +115,15 @@ def test_schedules_are_proved(chip: str, keys: Keys) -> None:
 ])  # fmt: skip
 def test_combining(chip: str, keys: Keys) -> None:
     outcome(COMBINE, chip, keys)
+
+
+def test_a_step_of_combining_leaves_the_scalar_unit_time() -> None:
+    """Addresses of 64 bits for three parts, of which O's and LSE's share a product; the waves of a compute unit share
+    one scalar unit."""
+    target = get_target("gfx942")
+    spec = COMBINE.spec(COMBINE.problem(splits=8, h=32, b=64, sq=1, dv=128), target)
+    kernel = compile_kernel(COMBINE, spec, target)
+    assert steady_loop(kernel.code_object, kernel.kernel_name).mix["salu"] <= 38
 
 
 def test_combining_what_is_no_number() -> None:

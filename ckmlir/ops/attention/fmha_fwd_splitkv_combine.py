@@ -13,8 +13,8 @@ Rows behind the end of a sequence are neither read nor written. With counted=1 a
 parts each sequence has, at least 1; those behind are not read.
 
 Kernel arguments: o_parts, lse_parts, o, lse where it is asked for, seqstart_q, seqlen_q, counts as the specification
-has them; splits, sq, h, rows of a head (i32); elements from one part to the next of O and of LSE (i64); for o the
-strides of the sequence (i32), the head and the batch (i64). Grid: (blocks of queries, heads, sequences).
+has them; splits, sq, h, rows of a head (i32); rows of a part (i64); for o the strides of the sequence (i32), the head
+and the batch (i64). Grid: (blocks of queries, heads, sequences).
 """
 
 from __future__ import annotations
@@ -298,8 +298,7 @@ class Combine(Operator[CombineProblem, CombineSpec]):
         lists = [*(one.name for one in problem.queries.arrays()), *["counts"] * problem.counted]
         arguments: list[Argument] = ["o_parts", "lse_parts", "o", *["lse"] * problem.lse, *lists]
         arguments += map(i32, (problem.splits, problem.queries.longest, problem.h, problem.queries.total))
-        rows = math.prod(problem.lse_shape)
-        arguments += map(i64, (rows * problem.dv, rows))
+        arguments.append(i64(math.prod(problem.lse_shape)))
         batch, head, row = problem.o_strides
         arguments += (i32(row), i64(head), i64(batch))
         grid = (ceil_div(problem.queries.longest, spec.tile[0]), problem.h, problem.b)

@@ -35,6 +35,7 @@ from ckmlir.ops.attention.loop.heads_kernel import rows_of_head
 from ckmlir.ops.attention.loop.work_kernel import side_of
 from ckmlir.targets import Target
 
+UNSIGNED = (1 << 32) - 1
 INFINITY = float("inf")
 LOG2_E = math.log2(math.e)
 SCHEDULE = "schedule combine 1; ahead load 2"
@@ -51,7 +52,7 @@ def build(spec: CombineSpec, target: Target) -> Kernel:
         arguments |= {"seqlen_q": ptr("i32")}
     if spec.counted:
         arguments |= {"counts": ptr("i32")}
-    arguments |= {"splits": i32, "sq": i32, "h": i32, "rows": i32, "o_part": i64, "lse_part": i64}
+    arguments |= {"splits": i32, "sq": i32, "h": i32, "rows": i32, "part_rows": i64}
     arguments |= {"o_seq": i32, "o_head": i64, "o_batch": i64}
     rows, _ = tile = spec.tile
     lies = coalesced(tile, WAVES, 1, VECTOR)
@@ -66,10 +67,15 @@ def build(spec: CombineSpec, target: Target) -> Kernel:
         parts = given.counts.scalar(batch) if spec.counted else given.splits
         count = given.rows.to("i64")
         row = head.to("i64") * count + queries.origin(1, given.h.to("i64") * count)
+        first_part = given.o_parts.offset(row * spec.dv)
+
+        def behind(number: Scalar) -> Scalar:
+            """Rows of the parts in front of one. Unsigned, which spares half of the product."""
+            found: Scalar = (number.to("i64") & UNSIGNED) * given.part_rows
+            return found
 
         def part(number: Scalar) -> View:
-            distance = row * spec.dv + number.to("i64") * given.o_part.multiple_of(MULTIPLE)
-            return view(given.o_parts.offset(distance), (queries.length, spec.dv), (spec.dv, 1)).pad(*tile)
+            return view(first_part.offset(behind(number) * spec.dv), (queries.length, spec.dv), (spec.dv, 1)).pad(*tile)
 
         def logarithms(pointer: Any) -> Any:
             return view(pointer.offset(row), (queries.length,), (1,)).pad(rows).window((rows,), (first,))
@@ -79,7 +85,7 @@ def build(spec: CombineSpec, target: Target) -> Kernel:
             o, before, total = step.carried
             with stage("load"):
                 one = load(part(step.index).window(tile, (first, 0)), lies)
-                lse = load(logarithms(given.lse_parts.offset(step.index.to("i64") * given.lse_part)), by_row)
+                lse = load(logarithms(given.lse_parts.offset(behind(step.index))), by_row)
             with stage("add"):
                 largest = maximum(before, lse)
                 shift = where(largest > -INFINITY, largest, 0.0)
