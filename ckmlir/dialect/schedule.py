@@ -142,6 +142,13 @@ class Schedule:
         """Read the text form. ScheduleError names the line, the statement that is wrong and what would be right."""
         return _parse(text)
 
+    def changed(self, statements: str) -> "Schedule":
+        """With other statements in place of its own, as text; its name says so. ScheduleError as `parse`."""
+        given = {one.split(None, 1)[0] for one in statements.split(";") if one.strip()}
+        _, *own = self._statements()
+        kept = [one for one in own if one.split(None, 1)[0] not in given]
+        return Schedule.parse("; ".join([f"schedule {self.name}_changed {VERSION}", *kept, statements]))
+
     def __str__(self) -> str:
         return "; ".join(self._statements())
 

@@ -24,12 +24,17 @@ if TYPE_CHECKING:
     from ckmlir.tools.requested import Request
 
 
+CHANGED = "+"
+"""What statements begin with that change the kernel's own schedule."""
+
+
 def add_own_kernel_arguments(parser: argparse.ArgumentParser, *, modules: bool = True) -> None:
     """Declare the options, or without `modules` --schedule alone."""
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
-        "--schedule", metavar="NAME|FILE|TEXT",
-        help="the kernel's main loop under another schedule (docs/schedules.md), which is proved",
+        "--schedule", metavar="NAME|FILE|TEXT|+STATEMENTS",
+        help="the kernel's main loop under another schedule (docs/schedules.md), or its own with other statements "
+        "('+waits drain'), which is proved",
     )  # fmt: skip
     if not modules:
         return
@@ -61,10 +66,21 @@ def named_schedules(operator: Operator[Any, Any]) -> Collection[str]:
     return found
 
 
-def read_schedule(operator: Operator[Any, Any], text: str) -> Schedule:
-    """The schedule in a file, or written out. Raises CkmlirError where it is neither."""
+def read_schedule(request: Request, text: str) -> Schedule:
+    """The schedule in a file, or written out; or the kernel's own with statements behind a `+`.
+
+    Raises CkmlirError where it is none of these.
+    """
     from ckmlir.dialect.schedule import Schedule
 
+    operator, problem, target = request
+    if text.startswith(CHANGED):
+        from ckmlir.scheduling import Workbench
+
+        try:
+            return Workbench.of(operator, operator.spec(problem, target), target).schedule.changed(text[1:])
+        except ValueError as error:
+            raise CkmlirError(f"--schedule {text}: {error}") from None
     try:
         is_file = Path(text).is_file()
     except OSError:  # too long for a name
@@ -139,7 +155,7 @@ def own_schedule(request: Request, options: argparse.Namespace) -> Schedule | No
     """
     if options.schedule is None or options.schedule in named_schedules(request.operator):
         return None
-    return read_schedule(request.operator, options.schedule)
+    return read_schedule(request, options.schedule)
 
 
 def chosen_keys(request: Request, spec: Spec, options: argparse.Namespace) -> dict[str, object]:
@@ -150,7 +166,9 @@ def chosen_keys(request: Request, spec: Spec, options: argparse.Namespace) -> di
         return {"module": str(module)}
     if schedule is None or schedule in named_schedules(request.operator):
         return chosen
-    return {**chosen, "schedule": read_schedule(request.operator, schedule).name}
+    if schedule.startswith(CHANGED):
+        return {**chosen, "schedule": f"{chosen.get('schedule', '')} {schedule}".strip()}
+    return {**chosen, "schedule": read_schedule(request, schedule).name}
 
 
 def scheduled_kernel(

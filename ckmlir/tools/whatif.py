@@ -167,10 +167,9 @@ class _Changes:
 
     def schedule(self, text: str) -> Recorded:
         """A schedule of the operator by its name, from a file, or written out."""
-        operator = self.request.operator
-        if text in named_schedules(operator):
+        if text in named_schedules(self.request.operator):
             return self.with_keys(f"schedule={text}")
-        schedule = read_schedule(operator, text)
+        schedule = read_schedule(self.request, text)
         return Recorded(f"schedule {schedule.name}", lambda: self._under(schedule))
 
     def buffers(self, text: str) -> Recorded:

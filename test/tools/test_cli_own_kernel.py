@@ -80,6 +80,19 @@ def test_refusals(capsys: pytest.CaptureFixture[str], schedule: str, message: st
     assert status == 2 and message in err and len(err.splitlines()) <= 3
 
 
+def test_statements_that_change_the_kernels_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """They take the places of its own; others stay."""
+    words = ["run", *KEYS, "schedule=async", "--check", "all,copy_order"]
+    assert run(capsys, *words)[0] == 1  # the named one relies on the order of copies
+    status, out, _ = run(capsys, *words, "--schedule", "+waits drain; ahead load 1")
+    assert status == 0 and "schedule=+waits drain; ahead load 1" in out
+    assert "schedule=compv4 +unroll 2\n" in run(capsys, "run", *KEYS, "--schedule", "+unroll 2")[1]
+    status, _, err = run(capsys, *words, "--schedule", "+wait drain")
+    assert status == 2 and "error: --schedule +wait drain: schedule, line 1: unknown statement 'wait'" in err
+    status, _, err = run(capsys, "run", "softmax", "--arch", "gfx942", "--schedule", "+waits drain")
+    assert status == 2 and "has no loop to schedule" in err
+
+
 def test_the_time_that_a_schedule_of_its_own_takes_to_compile_counts(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "run", *KEYS, "--schedule", TEXT, "--json", "--no-check")
     assert status == 0, err
