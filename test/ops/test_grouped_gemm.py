@@ -266,6 +266,14 @@ def test_who_is_told_to_stay_reads_tensors_behind_the_sums(chip: str) -> None:
     agree("grouped_gemm", chip, **keys)
 
 
+@pytest.mark.parametrize("layout", ["RCR", "CRR", "RRR"])
+def test_a_group_without_k_makes_no_loads_narrow(layout: str) -> None:
+    """Its rows have no elements, so that nothing is known to divide their length but what they are said to be apart."""
+    problem = GROUPED.problem(m="64,40", n="64,72", k="96,0", layout=layout)
+    assert GROUPED.spec(problem, GFX942).align == (8, 8, 8)
+    agree("grouped_gemm", "gfx942", m="64,40", n="64,72", k="96,0", layout=layout, persistent=1)
+
+
 def test_products_as_wide_as_each_other_are_rows_of_blocks() -> None:
     """What neighbours along both axes read in common is the model's to see."""
 

@@ -265,16 +265,17 @@ def _computed_default(dtype: str) -> str:
 
 
 def _pitches(values: Mapping[str, Any], problem: Problem) -> dict[str, int]:
-    # Rows of tiles are whole vectors, also where there are no tiles: what B promises does not depend on K.
-    shortest = problem.held[1].widest if problem.shuffled else 1
-    found = {}
-    shapes = (("lda", problem.a_shape, 1), ("ldb", problem.b_shape, shortest), ("ldc", (problem.m, problem.n), 1))
-    for name, (_, row), least in shapes:
-        found[name] = max(row, least) if values[name] is None else values[name]
+    # Rows of tiles are whole vectors, also where there are no tiles: what B promises does not depend on K. Rows of
+    # nothing are as far apart, or a group without K would make the loads of all others narrow.
+    found, vectors = {}, [one.widest for one in problem.held]
+    shapes = {"lda": problem.a_shape, "ldb": problem.b_shape, "ldc": (problem.m, problem.n)}
+    for (name, (_, row)), vector in zip(shapes.items(), (*vectors, 1), strict=True):
+        in_vectors = not row or (problem.shuffled and name == "ldb")
+        found[name] = max(row, vector if in_vectors else 1) if values[name] is None else values[name]
         if found[name] < row:
             wrong = f"rows of array {name[2]} have {row} elements; expected at least that"
             raise RequestError(f"{name}={found[name]}: {wrong}")
-    pitch = max(problem.b_shape[1], shortest)
+    pitch = max(problem.b_shape[1], vectors[1])
     if problem.shuffled and found["ldb"] != pitch:
         right = f"expected {pitch}, or nothing"
         raise RequestError(f"ldb={found['ldb']}: shuffled tiles of B follow each other without gaps; {right}")
