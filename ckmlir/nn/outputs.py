@@ -11,7 +11,7 @@ from msgspec import Struct
 from ckmlir.nn.array import Array
 from ckmlir.nn.given import Given, align_of
 from ckmlir.ops.arrays import ArraySpec
-from ckmlir.ops.dtypes import PACKED_TYPES, TENSOR_TYPES
+from ckmlir.ops.dtypes import TENSOR_TYPES
 from ckmlir.runtime.arguments import as_host_array
 from ckmlir.runtime.device import DeviceError, Stream
 
@@ -62,7 +62,7 @@ def require_copy(out: Given, array: ArraySpec, is_kept: bool) -> None:
             f"{out.what}: a view with strides {out.strides} that begins {out.address % array.align} bytes behind a "
             f"multiple of {array.align}; the kernel writes to strides {array.strides}; make a contiguous copy first"
         )
-    if out.address and out.dtype not in (*TENSOR_TYPES, *PACKED_TYPES):
+    if out.address and out.dtype not in TENSOR_TYPES:
         what = f"elements are {out.dtype}, which are not copied to strides {out.strides}"
         raise DeviceError(f"{out.what}: {what}; expected an array without gaps")
 

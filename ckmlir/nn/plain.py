@@ -24,7 +24,8 @@ def number(what: str, value: object, least: int) -> int:
     """A whole number. Raises DeviceError for another value, and for one below the least."""
     found = None if isinstance(value, bool) else whole(value)
     if found is None or found < least:
-        raise DeviceError(f"{what}={shown(value)}: expected a whole number, {least} or more")
+        told = value if isinstance(value, bool) else shown(value)
+        raise DeviceError(f"{what}={told}: expected a whole number, {least} or more")
     return found
 
 

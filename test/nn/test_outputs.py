@@ -345,3 +345,42 @@ def test_arrays_of_the_host_as_they_lie(session: nn.Session) -> None:
     assert_equal("attention", [found], [nn.attention(Q, K, V)])
     np.testing.assert_array_equal(caches[1][:, :24], V)
     assert (caches[1].base[:, 24:] == 7).all() and (caches[1].base[..., :3] == 7).all()
+
+
+def test_what_is_not_copied_to_gaps_of_a_device(session: nn.Session) -> None:
+    """Elements that share bytes, powers of two and f64; on the host they are."""
+    x = np.ones((4, 64), np.float32)
+    q, scales = nn.quantize(x, "fp4", by="1x32", powers=True)
+    host = np.zeros((4, 40), np.uint8)[:, :32], np.zeros((4, 4), scales.dtype)[:, ::2]
+    nn.quantize(x, "fp4", by="1x32", powers=True, out=host)
+    assert (host[0] == q).all() and (host[1].view(np.uint8) == scales.view(np.uint8)).all()
+    for out, words in (
+        ((nn.asarray(np.zeros((4, 40), np.uint8))[:, :32], None), "out[0]: elements are fp4, which are not copied"),
+        ((None, nn.empty((4, 4), scales.dtype)[:, ::2]), "out[1]: elements are e8m0, which are not copied to strides"),
+    ):
+        with pytest.raises(DeviceError) as error:
+            nn.quantize(x, "fp4", by="1x32", powers=True, out=out)
+        assert words in str(error.value)
+    a, b = np.ones((4, 64)), np.ones((64, 8))
+    with pytest.raises(DeviceError, match="out: elements are f64, which are not copied to strides"):
+        nn.matmul(a, b, out=nn.asarray(np.zeros((8, 4))).T)
+    assert (nn.matmul(a, b, out=nn.asarray(np.zeros((4, 12)))[:, :8]).numpy() == 64).all()
+
+
+def test_results_beside_arrays_of_another_library(session: nn.Session) -> None:
+    """NumPy's arrays in, results on the device, and the other way; numbers without dimensions; records' fields."""
+    values, expected = nn.asarray(np.zeros((16, 128), np.float16)), np.sort(X, -1)
+    nn.sort(X, out=(values[:, ::2], None))
+    np.testing.assert_array_equal(values.numpy()[:, ::2], expected)
+    turned = np.zeros((64, 16), np.float16).T
+    nn.sort(nn.asarray(X), out=(turned, None))
+    np.testing.assert_array_equal(turned, expected)
+    number = nn.asarray(np.zeros(3, np.float32))
+    nn.reduce(X.astype(np.float32), "max", (0, 1), out=number[1:2].reshape())
+    np.testing.assert_array_equal(number.numpy(), [0, X.max(), 0])
+    record = np.zeros(16, dtype=[("a", np.float16), ("b", np.float32)])
+    nn.reduce(X, "max", 1, out=record["a"])
+    np.testing.assert_array_equal(record["a"], X.max(1))
+    counts = nn.asarray(np.full((3, 8), 9, np.int32))
+    nn.histogram(np.zeros((3, 0), np.int32), 4, out=counts[:, ::2])
+    np.testing.assert_array_equal(counts.numpy(), [[0, 9] * 4] * 3)
