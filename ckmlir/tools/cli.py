@@ -73,12 +73,16 @@ class Parser(PrintingParser):
         raise CkmlirError(f"{message}; see {self.prog} --help")
 
 
+def script() -> NoReturn:
+    """`main` as a process of its own, which ends with it."""
+    leave(main())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool with `arguments`, and return the exit status; without any with the process's, which ends then."""
-    if arguments is None:
-        leave(main(sys.argv[1:]))
+    """Run the tool with `arguments` (default: the process's); returns the exit status."""
     begin_silence()
-    return with_standard_output("ckmlir", lambda: _status(list(arguments)))
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    return with_standard_output("ckmlir", lambda: _status(words))
 
 
 def _status(words: list[str]) -> int:

@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import msgspec
 
@@ -74,15 +74,15 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool with `arguments`, and return the exit status; without any with the process's, which ends then.
+def script() -> NoReturn:
+    """`main` as a process of its own, which ends with it."""
+    leave(main())
 
-    Messages go to stderr.
-    """
-    if arguments is None:
-        leave(main(sys.argv[1:]))
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tool with `arguments` (default: the process's); returns the exit status, messages go to stderr."""
     parser = build_parser()
-    own, pass_texts = _split_arguments(parser, arguments)
+    own, pass_texts = _split_arguments(parser, sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(own)
     try:
         return with_standard_output("ckmlir-opt", lambda: _run(options, pass_texts))

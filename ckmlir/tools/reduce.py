@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
@@ -51,13 +52,13 @@ def _seconds(text: str) -> int:
     return int(text)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool with `arguments`, and return the exit status; without any with the process's, which ends then.
+def script() -> NoReturn:
+    """`main` as a process of its own, which ends with it."""
+    leave(main())
 
-    Messages go to stderr.
-    """
-    if arguments is None:
-        leave(main(sys.argv[1:]))
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tool with `arguments` (default: the process's); returns the exit status, messages go to stderr."""
     options = build_parser().parse_args(arguments)
     try:
         return with_standard_output("ckmlir-reduce", lambda: _run(options))

@@ -24,10 +24,10 @@ atexit.register(print, "called at the end", file=sys.stderr)
     ids=str,
 )
 def test_a_command_leaves_at_once(tool: str, words: list[str], status: int) -> None:
-    begin = f"{HEAVY}\nsys.argv[1:] = {words!r}\nfrom ckmlir.tools.{tool} import main\n"
+    begin = f"{HEAVY}\nsys.argv[1:] = {words!r}\nfrom ckmlir.tools.{tool} import main, script\n"
     at_once, as_python = (
-        subprocess.run([sys.executable, "-c", f"{begin}sys.exit(main({given}))"], capture_output=True, text=True)
-        for given in ("", "sys.argv[1:]")
+        subprocess.run([sys.executable, "-c", f"{begin}{end}"], capture_output=True, text=True)
+        for end in ("script()", "sys.exit(main())")
     )
     assert at_once.returncode == as_python.returncode == status
     assert "taken apart" not in at_once.stdout and "taken apart" in as_python.stdout
