@@ -238,6 +238,11 @@ WEIGHTS = {"m": 140, "n": 150, "k": 320, "b_dtype": "i4"}
 TILES = {"m": 140, "n": 150, "k": 320, "b_scale": "1x64", "shuffled": 32}
 CROWDED: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx942", "gated_gemm_quant", {"m": 65, "n": 128, "k": 130, "b_dtype": "u4", "zeros": 1, "a_scale": "tensor"}),
+    ("gfx942", "gemm_quant", {"m": 320, "n": 97, "k": 1, "shuffled": 16, "b_scale": "1x128"}),
+    ("gfx950", "gemm_quant", {"m": 140, "n": 97, "k": 257, "shuffled": 32, "b_scale": "1x128"}),
+    ("gfx90a", "gemm_quant", {"m": 140, "n": 97, "k": 257, "shuffled": 16, "b_scale": "1x128", "dtype": "i8"}),
+    ("gfx950", "gemm_quant", {"m": 140, "n": 97, "k": 256, "shuffled": 16, "b_scale": "1x128", "lda": 141,
+                              "layout": "CCR"}),
     ("gfx942", "mx_gemm", {"m": 144, "n": 127, "k": 320}),
     ("gfx90a", "gemm_quant", {"m": 96, "n": 256, "k": 63, "dtype": "i8", "layout": "RRR", "a_scale": "1x64",
                               "b_scale": "tensor"}),

@@ -205,10 +205,11 @@ def crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[Pl
     named.
 
     That is the scales of a step that holds several groups; the matrix instruction is short where both operands are read
-    along K and columns have scales of their own. Where both are transposed, or B goes straight to registers, and where
-    eight waves do not fit either, blocks are small: i8 of single bytes in RRR with 1x64 of A spilled 28 on gfx90a by
-    four waves. It is loads of few bytes, with their offsets, beside scales or a
-    second matrix; and a transposed A beside partial sums and a B that goes straight to registers.
+    along K and columns have scales of their own. Where both are transposed, or B goes straight to registers, also
+    beside narrow loads and scales of columns (bf8, k = 1, 1x128 spilled 124 by eight waves on gfx942), and where eight
+    waves do not fit either, blocks are small: i8 of single bytes in RRR with 1x64 of A spilled 28 on gfx90a by four
+    waves. It is loads of few bytes, with their offsets, beside scales or a second matrix; and a transposed A beside
+    partial sums and a B that goes straight to registers.
 
     By the model, 2048 x 2048 x 2048 with scales of 1x32 of both, cycles of four waves and of this: fp8 71434, 63822 on
     gfx942, 69401, 57661 on gfx950, i8 346892, 291538 on gfx90a. 1x64 on gfx942 53678, 48450. 1x32 and 128x128 37330,
@@ -222,8 +223,11 @@ def crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[Pl
     groups = size == MEDIUM and 0 < wish.group < depth
     straight = parse_schedule(SCHEDULES[schedule]).path_of("b") == "straight"
     small = Plan(schedule, (SMALL, SMALL, depth), TALL_WAVES if narrow else FOUR_WAVES)
-    if groups and (straight or wish.layout[:2] == "CR"):
+    columns_beside_bytes = narrow and straight and wish.column_scales
+    if columns_beside_bytes or (groups and (straight or wish.layout[:2] == "CR")):
         yield small
+        if columns_beside_bytes:  # tiles of 32 columns are 32 rows high, of which eight waves find none
+            yield small._replace(waves=FOUR_WAVES)
     elif groups or narrow or (wish.partial and straight and wish.layout[0] == "C"):
         columns = NARROW if groups and wish.layout[:2] == "RC" and wish.column_scales else 0
         yield Plan(schedule, (size, size, depth), TALL_WAVES, columns)
