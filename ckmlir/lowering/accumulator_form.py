@@ -14,6 +14,8 @@ The rule holds for every kernel: of at most 4 waves (more have no second kind to
 that go round a loop and that only matrix instructions touch there, whose operands come from memory as they are.
 """
 
+from collections.abc import Iterator
+from itertools import permutations
 
 from msgspec import Struct, field
 
@@ -21,6 +23,7 @@ from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.mlir import ir
+from ckmlir.passes.flow import Flow
 from ckmlir.passes.vectors import is_join
 from ckmlir.targets.cdna import SIMDS
 
@@ -73,11 +76,12 @@ def use_accumulator_form(function: ir.Operation, matrix: list[ir.Operation], wav
         return False
     for op in web.instructions:
         op.attributes[ACCUMULATION] = ir.UnitAttr.get(function.context)
-    for branch, numbers in [edge for entry in web.entries.items() for edge in _edges(*entry)]:
-        with ir.InsertionPoint(branch), branch.location:
-            _, joined = _join(BEGIN, [branch.operands[number] for number in numbers])
-        for number, accumulators in zip(numbers, joined, strict=True):
-            branch.operands[number] = accumulators
+    for place, edges in _beginnings(function, [edge for entry in web.entries.items() for edge in _edges(*entry)]):
+        with ir.InsertionPoint(place), place.location:
+            _, joined = _join(BEGIN, _brought(edges[0]))
+        for branch, numbers in edges:
+            for number, accumulators in zip(numbers, joined, strict=True):
+                branch.operands[number] = accumulators
     for block, values in web.exits.items():
         with ir.InsertionPoint.at_block_begin(block), block.operations[0].location:
             join, joined = _join(END, values)
@@ -145,7 +149,42 @@ def _is_loaded(operand: ir.Value) -> bool:
     return owner is None or owner.name in LOADING
 
 
-def _edges(branch: ir.Operation, numbers: list[int]) -> list[tuple[ir.Operation, list[int]]]:
+_Edge = tuple[ir.Operation, list[int]]
+"""A branch, with the numbers of its operands that are accumulators."""
+
+
+def _beginnings(function: ir.Operation, edges: list[_Edge]) -> Iterator[tuple[ir.Operation, list[_Edge]]]:
+    """In front of which operation accumulators are joined, and the branches that bring them from there.
+
+    Of branches that bring the same numbers only one may be taken, into a loop or past it where it runs no iteration:
+    then accumulators begin once, in the last block that all of them pass.
+    """
+    flow = Flow(list(function.regions[0]))
+    places = {block: place for place, block in enumerate(flow.blocks)}
+    groups: list[list[_Edge]] = []
+    for edge in edges:
+        like = (one for one in groups if _brought(one[0]) == _brought(edge))
+        group = next((one for one in like if _only_one(flow, [places[to.block] for to, _ in (*one, edge)])), [])
+        if not group:
+            groups.append(group)
+        group.append(edge)
+    for group in groups:
+        common = flow.blocks[flow.last_before([places[branch.block] for branch, _ in group])]
+        yield common.operations[-1].operation, group
+
+
+def _brought(edge: _Edge) -> list[ir.Value]:
+    branch, numbers = edge
+    return [branch.operands[number] for number in numbers]
+
+
+def _only_one(flow: Flow, places: list[int]) -> bool:
+    """Whether no way from the last block before all of these leads to two of them."""
+    common = flow.last_before(places)
+    return all(one not in flow.reaching([other], common) for one, other in permutations(places, 2))
+
+
+def _edges(branch: ir.Operation, numbers: list[int]) -> list[_Edge]:
     """Branches that are taken only where these operands of a branch are wanted, with the operands' numbers there:
     itself, or those of new blocks on its ways.
     """

@@ -57,6 +57,10 @@ class Flow:
         """How many blocks every way to one passes: of two that one way passes, the later has more."""
         return len(self.dominators[place])
 
+    def last_before(self, places: Collection[int]) -> int:
+        """The last block that every way to any of some blocks passes, which may be one of them."""
+        return max(frozenset.intersection(*(self.dominators[place] for place in places)), key=self.depth)
+
     @cached_property
     def loops(self) -> list[Loop]:
         """All of them, in the order of their first blocks."""
@@ -65,9 +69,9 @@ class Flow:
             for to in following:
                 if to in self.dominators[place]:
                     back.setdefault(to, set()).add(place)
-        return [Loop(to, frozenset(ends), self._reaching(ends, to)) for to, ends in sorted(back.items())]
+        return [Loop(to, frozenset(ends), self.reaching(ends, to)) for to, ends in sorted(back.items())]
 
-    def _reaching(self, ends: Collection[int], begin: int) -> frozenset[int]:
+    def reaching(self, ends: Collection[int], begin: int) -> frozenset[int]:
         """The blocks that lead to some without passing another, and that other one."""
         waiting, seen = [end for end in ends if end != begin], {begin, *ends}
         while waiting:

@@ -58,6 +58,14 @@ def test_every_way_passes_some_blocks(flow: Flow) -> None:
     assert [flow.depth(place) for place in (0, 1, 8)] == [1, 2, 3]
 
 
+def test_the_last_block_before_some(flow: Flow) -> None:
+    """It may be one of them; what leads on without passing it is found too."""
+    assert flow.last_before([3, 5]) == 2
+    assert flow.last_before([8, 9]) == 1
+    assert flow.last_before([2, 5]) == 2
+    assert flow.reaching([5], 2) == {2, 3, 4, 5}
+
+
 def test_where_turns_begin_and_go_on(flow: Flow) -> None:
     """Behind a loop that may be left out where both ways meet; never in another loop."""
     (turns,), (first, second) = flow.outermost, flow.innermost

@@ -1,0 +1,50 @@
+// Accumulators begin where a loop begins. Of ways into a loop and past it only one is taken: there they begin once, in
+// the last block that all ways pass. Two loops, one behind the other, take accumulators of their own.
+
+// RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
+
+!acc = vector<16xf32>
+!frag = vector<4xf16>
+
+module attributes {ck.target = "gfx942"} {
+  // CHECK-LABEL: llvm.func @behind_one_another
+  // CHECK: llvm.inline_asm "s_nop 1"
+  // CHECK-NOT: "s_nop 1"
+  // CHECK: llvm.inline_asm "v_mfma
+  // CHECK: llvm.inline_asm "s_nop 15\0As_nop 15"
+  // CHECK: llvm.inline_asm "s_nop 1"
+  // CHECK-NOT: "s_nop 1"
+  // CHECK: llvm.inline_asm "s_nop 15\0As_nop 15"
+  func.func @behind_one_another(%a: !frag, %b: !frag, %some: i1) attributes {ck.waves = 4 : i32} {
+    %z = arith.constant dense<0.0> : !acc
+    cf.cond_br %some, ^first(%z, %z, %z, %z, %z, %z, %z, %z, %z : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc), ^between(%z, %z, %z, %z, %z, %z, %z, %z, %z : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc)
+  ^first(%c0: !acc, %c1: !acc, %c2: !acc, %c3: !acc, %c4: !acc, %c5: !acc, %c6: !acc, %c7: !acc, %c8: !acc):
+    %d0 = "ck.mfma"(%a, %b, %c0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d1 = "ck.mfma"(%a, %b, %c1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d2 = "ck.mfma"(%a, %b, %c2) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d3 = "ck.mfma"(%a, %b, %c3) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d4 = "ck.mfma"(%a, %b, %c4) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d5 = "ck.mfma"(%a, %b, %c5) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d6 = "ck.mfma"(%a, %b, %c6) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d7 = "ck.mfma"(%a, %b, %c7) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d8 = "ck.mfma"(%a, %b, %c8) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    cf.cond_br %some, ^first(%d0, %d1, %d2, %d3, %d4, %d5, %d6, %d7, %d8 : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc), ^between(%d0, %d1, %d2, %d3, %d4, %d5, %d6, %d7, %d8 : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc)
+  ^between(%r0: !acc, %r1: !acc, %r2: !acc, %r3: !acc, %r4: !acc, %r5: !acc, %r6: !acc, %r7: !acc, %r8: !acc):
+    %rs = arith.addf %r0, %r8 : !acc
+    cf.cond_br %some, ^second(%z, %z, %z, %z, %z, %z, %z, %z, %z : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc), ^end(%z, %z, %z, %z, %z, %z, %z, %z, %z : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc)
+  ^second(%e0: !acc, %e1: !acc, %e2: !acc, %e3: !acc, %e4: !acc, %e5: !acc, %e6: !acc, %e7: !acc, %e8: !acc):
+    %f0 = "ck.mfma"(%a, %b, %e0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %f1 = "ck.mfma"(%a, %b, %e1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %f2 = "ck.mfma"(%a, %b, %e2) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %f3 = "ck.mfma"(%a, %b, %e3) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %f4 = "ck.mfma"(%a, %b, %e4) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %f5 = "ck.mfma"(%a, %b, %e5) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %f6 = "ck.mfma"(%a, %b, %e6) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %f7 = "ck.mfma"(%a, %b, %e7) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %f8 = "ck.mfma"(%a, %b, %e8) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    cf.cond_br %some, ^second(%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8 : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc), ^end(%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8 : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc)
+  ^end(%s0: !acc, %s1: !acc, %s2: !acc, %s3: !acc, %s4: !acc, %s5: !acc, %s6: !acc, %s7: !acc, %s8: !acc):
+    %ss = arith.addf %s0, %s8 : !acc
+    return
+  }
+}
