@@ -56,6 +56,7 @@ LOOPS = (
     Loop(("gfx950",), "preshuffle", 256, FOUR, WIDE),
     Loop(("gfx950",), "async_wide", 256, FOUR, WIDE),
     Loop(("gfx950",), "async_wide", 256, FOUR, LONG),
+    Loop(("gfx950",), "async_wide_carried", 256, FOUR, WIDE),
     Loop(("gfx950",), "async_late", 256, FOUR, WIDE),
     Loop(("gfx950",), "async_double", 256, FOUR, WIDE),
     Loop(OLDER, "compv3", 128, FOUR, NARROW),

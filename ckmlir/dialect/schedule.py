@@ -18,6 +18,7 @@ mix      mfma 1, ds_read 2       # a round of sched_group_barriers, or hot_loop:
 priority math 1                  # of the wave while a stage runs
 groups   2                       # of waves, each a phase (from barrier to barrier of the step) behind the one before
 unroll   2                       # steps of the steady loop, beyond what rotating buffers ask for
+slots    carried                 # which of its LDS buffers a step takes: unrolled (constants) | carried (handed on)
 apart    k, v                    # what is read from these LDS tensors takes different registers
 waits    drain                   # for copies to LDS: counted (younger ones stay in flight) | drain (for all)
 occupancy 2                      # waves a SIMD for which registers are left
@@ -78,6 +79,8 @@ class Schedule:
         priority: (stage, level) pairs, sorted.
         groups: groups of waves; each is a phase of the step, from barrier to barrier, behind the one before.
         unroll: the steady loop holds a multiple of so many steps.
+        slots: how an iteration finds its LDS buffers: `unrolled`: they are constants, as the steady loop holds as many
+            steps; `carried`: the loop hands them on, and need not hold more than one.
         apart: LDS tensors, sorted; what is read of one takes other registers than what is read of another.
         waits: for copies to LDS; `counted` leaves in flight those that were issued later, and so takes it that copies
             land in the order of their issue; `drain` leaves none.
@@ -101,6 +104,7 @@ class Schedule:
     priority: Pairs = ()
     groups: int = 1
     unroll: int = 1
+    slots: str = "unrolled"
     apart: tuple[str, ...] = ()
     waits: str = "counted"
     occupancy: int = 0
@@ -131,6 +135,10 @@ class Schedule:
     def buffers_of(self, tensor: str) -> int:
         """Rotating LDS buffers of a tensor."""
         return dict(self.tensor_buffers).get(tensor, self.buffers)
+
+    def turn_of(self, tensor: str) -> int:
+        """Steps of the steady loop that a tensor's buffers need."""
+        return self.buffers_of(tensor) if self.slots == "unrolled" else 1
 
     def path_of(self, tensor: str) -> str:
         """How a tensor gets from memory to registers, one of PATHS."""
@@ -270,6 +278,7 @@ _FIELDS: dict[str, _Field] = {
     ),
     "groups": _plain("groups", 1, _number),
     "unroll": _plain("unroll", 1, _number),
+    "slots": _plain("slots", "unrolled"),
     "apart": _Field(lambda text: {"apart": tuple(sorted(_items(text)))}, lambda s: ", ".join(s.apart)),
     "waits": _plain("waits", "counted"),
     "occupancy": _plain("occupancy", 0, _number),

@@ -12,6 +12,7 @@ FENCES = ("none", "memory", "clusters", "products")
 WAITS = ("counted", "drain")
 MOST_WAVES_OF_A_SIMD = 8
 PATHS = ("through", "direct", "straight")
+SLOTS = ("unrolled", "carried")
 MIX_KINDS = ("mfma", "ds_read", "ds_write", "vmem_read", "vmem_write", "valu", "salu", "transcendental", "ldsdma")
 MOST_GROUPS = 4
 """Groups of waves: more would leave none of the four SIMDs of a compute unit a wave of each."""
@@ -44,7 +45,9 @@ def problems(s: Schedule) -> Iterator[tuple[str, str]]:
     for buffers in (s.buffers, *(count for _, count in s.tensor_buffers)):
         if not 1 <= buffers <= 8:
             yield "buffers", f"{buffers} LDS buffers; 1 to 8 make sense"
-    for field, choices in (("order", ORDERS), ("fences", FENCES), ("path", PATHS), ("waits", WAITS)):
+    for field, choices in (
+        ("order", ORDERS), ("fences", FENCES), ("path", PATHS), ("slots", SLOTS), ("waits", WAITS),
+    ):  # fmt: skip
         if getattr(s, field) not in choices:
             yield field, f"{field} '{getattr(s, field)}' is not one of {', '.join(choices)}"
     if s.elements not in ELEMENTS:

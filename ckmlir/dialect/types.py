@@ -230,6 +230,11 @@ def is_ck(type_: ir.Type) -> bool:
     return isinstance(type_, (Tile, Lds, Window, View)) or isinstance(type_.maybe_downcast(), (Tile, Lds, Window, View))
 
 
+def is_lds(type_: ir.Type) -> bool:
+    """Whether the type is a `!ck.lds`."""
+    return isinstance(type_, Lds) or isinstance(type_.maybe_downcast(), Lds)
+
+
 def is_tile(type_: ir.Type) -> bool:
     """Whether the type is a `!ck.tile`."""
     return isinstance(type_, Tile) or isinstance(type_.maybe_downcast(), Tile)

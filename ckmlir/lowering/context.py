@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
-from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.build import integer_of, producer, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
 from ckmlir.dialect.distribution_builders import is_in_quads
 from ckmlir.dialect.divisors import Divisors, constant_of
@@ -41,6 +41,8 @@ class Lowering(Struct):
     lane: ir.Value | None = None
     wave: ir.Value | None = None
     lds: ir.Value | None = None
+    slots: dict[ir.Value, ir.Operation] = field(default_factory=dict)
+    """Of numbers that say which slot of an LDS tensor is meant: an allocation that lies as they do."""
     steps: set[ir.Block] = field(default_factory=set)
     """The blocks that are steps of innermost loops."""
     in_pieces: bool = False
@@ -76,6 +78,14 @@ class Lowering(Struct):
                     [],
                     {"global_name": ir.FlatSymbolRefAttr.get(lds_symbol(self.function))},
                 )
+
+    def tensor(self, lds: ir.Value) -> tuple[ir.Operation, Index]:
+        """An allocation that lies as an LDS tensor does, and the first byte of the tensor."""
+        if lds in self.slots:
+            return self.slots[lds], self.emit.index(lds, Rate.STEP)
+        alloc = producer(lds)
+        assert alloc is not None
+        return alloc, self.emit.number(integer_of(alloc, "offset"))
 
     def lane_index(self) -> Index:
         """This thread's lane."""

@@ -1,6 +1,6 @@
 """Accesses to LDS, and copies from memory to it: one array for the workgroup, constants in the immediate offset."""
 
-from ckmlir.dialect.build import create, integer, integer_of, producer, registers_of, text_of, value
+from ckmlir.dialect.build import create, integer, integer_of, registers_of, text_of, value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.fragment_lds import room_distance, rooms_of
 from ckmlir.dialect.lds_layout import LdsLayout
@@ -27,7 +27,7 @@ DYNAMIC = -(1 << 31)  # llvm.getelementptr: this index is an operand
 def lower_read(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.lds_read to a load, or to the instruction that transposes."""
     fragment = op.results[0].type
-    pointer, alignment = _pointer(state, op, producer(op.operands[0]), fragment)
+    pointer, alignment = _pointer(state, op, op.operands[0], fragment)
     if "transposed" in op.attributes:
         state.target.require("lds_transpose_read", "a transposing LDS read")
         if alignment["alignment"].value < TRANSPOSED_BYTES:
@@ -45,7 +45,7 @@ def lower_read(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 def lower_write(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.lds_write to a store."""
     fragment = op.operands[0]
-    pointer, alignment = _pointer(state, op, producer(op.operands[1]), fragment.type)
+    pointer, alignment = _pointer(state, op, op.operands[1], fragment.type)
     ir.Operation.create("llvm.store", operands=[as_integers(fragment), pointer], attributes=alignment)
     return []
 
@@ -56,9 +56,8 @@ def lower_copy(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     The instruction takes one LDS address for the wave and adds the lane's number in cells (CDNA3 ISA, 9.1.9). Its
     constant offset would move the LDS address too, and stays 0. Every copy gets a mark, so that waits count copies.
     """
-    alloc = producer(op.operands[1])
-    assert alloc is not None and state.lds is not None
-    layout, element = LdsLayout.parse(text_of(alloc, "layout")), describe(op.operands[1].type).element
+    alloc, first = state.tensor(op.operands[1])
+    layout, element = LdsLayout.parse(text_of(alloc, "layout")), describe(alloc.results[0].type).element
     distribution, numbers, size = Distribution.parse(text_of(op, "distribution")), registers_of(op), bits(element) // 8
     width = len(numbers) * size
     state.target.require_direct_to_lds(width, "a copy to LDS")
@@ -68,7 +67,7 @@ def lower_copy(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         axis = integer_of(op, "axis")
         inside[axis] = state.emit.index(one, Rate.LANE)
     address = buffer_address(state, window, inside, anywhere=axis)
-    place = layout.place(state.wave_coordinates(distribution, numbers[0])) * size + integer_of(alloc, "offset")
+    place = layout.place(state.wave_coordinates(distribution, numbers[0])) * size + first
     place = place + _room(state, alloc, distribution)
     pointer = state.emit.once(("lds of the wave", place.key), lambda: _step(state.lds, place.emit()))
     zero = state.emit.constant(0)
@@ -79,10 +78,10 @@ def lower_copy(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 
 
 def _pointer(
-    state: Lowering, op: ir.Operation, alloc: ir.Operation | None, fragment: ir.Type
+    state: Lowering, op: ir.Operation, lds: ir.Value, fragment: ir.Type
 ) -> tuple[ir.Value, dict[str, ir.Attribute]]:
     """The address of an access at its thread's own place, and the attribute that says how far it is aligned."""
-    assert alloc is not None
+    alloc, _ = state.tensor(lds)
     distribution, layout = Distribution.parse(text_of(op, "distribution")), LdsLayout.parse(text_of(alloc, "layout"))
     number, size = registers_of(op)[0], bits(fragment.element_type) // 8
     # Slots of a tensor differ in their first byte only.
@@ -92,28 +91,32 @@ def _pointer(
     offset = inside * size
     if op.name == "ck.lds_write":
         offset = offset + _room(state, alloc, distribution)
-    return address_at(state, alloc, offset, fragment)
+    return address_at(state, lds, offset, fragment)
 
 
 def address_at(
-    state: Lowering, alloc: ir.Operation, offset: Index, fragment: ir.Type
+    state: Lowering, lds: ir.Value, offset: Index, fragment: ir.Type
 ) -> tuple[ir.Value, dict[str, ir.Attribute]]:
     """The address so many bytes behind a tensor's first, and the attribute that says how far it is aligned.
 
-    The lanes' part comes first, the constant last, so that the constant becomes the instruction's offset.
+    The lanes' part comes first, then a slot that is a number at run time, the constant last, so that the constant
+    becomes the instruction's offset.
     """
-    assert state.lds is not None
+    alloc, first = state.tensor(lds)
     layout, size = LdsLayout.parse(text_of(alloc, "layout")), bits(fragment.element_type) // 8
-    constant = offset.constant + integer_of(alloc, "offset")
+    constant, slot = offset.constant + first.constant, first - first.constant
     lanes = offset - offset.constant
     pointer = state.emit.once(("lds", lanes.key), lambda: _step(state.lds, lanes.emit()) if lanes.terms else state.lds)
+    if slot.terms:
+        own = pointer
+        pointer = state.emit.once(("lds", lanes.key, slot.key), lambda: _step(own, slot.emit()))
     reach, within = constant - constant % REACH, constant % REACH
     if reach:
         near = pointer
-        pointer = state.emit.once(("lds", lanes.key, reach), lambda: _kept(_step(near, reach)))
+        pointer = state.emit.once(("lds", lanes.key, slot.key, reach), lambda: _kept(_step(near, reach)))
     if within:
         base = pointer
-        pointer = state.emit.once(("lds", lanes.key, constant), lambda: _step(base, within))
+        pointer = state.emit.once(("lds", lanes.key, slot.key, constant), lambda: _step(base, within))
     return pointer, {"alignment": integer(layout.alignment(fragment.shape[0]) * size)}
 
 

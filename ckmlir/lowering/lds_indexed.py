@@ -6,7 +6,7 @@ A read outside goes to the first element and gives zero; lanes with nothing to c
 Sources: CDNA2, CDNA3 and CDNA4 ISA, "LDS instructions" (DS_ADD_U32, DS_ADD_F32, DS_MAX_I32, DS_MAX_F32).
 """
 
-from ckmlir.dialect.build import create, integer, integer_of, producer, text_of, value
+from ckmlir.dialect.build import create, integer, integer_of, text_of, value
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.scalars import bits, is_float
 from ckmlir.dialect.types import LdsType, describe
@@ -64,7 +64,7 @@ def lower_lds_update(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 
 def _within(state: Lowering, op: ir.Operation, lds: ir.Value, index: ir.Value) -> tuple[ir.Value, Predicate]:
     """A thread's index, and whether it lies in the tensor."""
-    tensor = describe(lds.type)
+    tensor = describe(state.tensor(lds)[0].results[0].type)
     assert isinstance(tensor, LdsType)
     return index, state.emit.index(index, Rate.LANE) < tensor.lengths[integer_of(op, "axis")]
 
@@ -72,12 +72,11 @@ def _within(state: Lowering, op: ir.Operation, lds: ir.Value, index: ir.Value) -
 def _address(
     state: Lowering, op: ir.Operation, lds: ir.Value, index: ir.Value, fragment: ir.Type
 ) -> tuple[ir.Value, dict[str, ir.Attribute]]:
-    alloc = producer(lds)
-    assert alloc is not None
+    alloc, _ = state.tensor(lds)
     place: list[Index] = inside_of(state, op)
     place[integer_of(op, "axis")] = state.emit.index(index, Rate.LANE)
     size = bits(fragment.element_type) // 8
-    return address_at(state, alloc, LdsLayout.parse(text_of(alloc, "layout")).offset(place) * size, fragment)
+    return address_at(state, lds, LdsLayout.parse(text_of(alloc, "layout")).offset(place) * size, fragment)
 
 
 def _combine(kind: str, element: ir.Value, pointer: ir.Value) -> ir.Value:

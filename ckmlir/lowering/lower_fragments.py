@@ -38,6 +38,7 @@ from ckmlir.lowering.keep_apart import keep_apart
 from ckmlir.lowering.matrix_distances import EXCHANGES, keep_distances, lengthen_distances, wait_before_cuts
 from ckmlir.lowering.resident_waves import WISH, option_of
 from ckmlir.lowering.settled_sums import SUM, settle
+from ckmlir.lowering.slots import slots_as_numbers
 from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.framework import Pass, fail
@@ -111,11 +112,16 @@ class LowerFragments(Pass):
 
     def apply(self, module: ir.Module) -> None:
         for function, blocks in list(expanded_functions(module, self.name)):
-            lower_function(function, by_name(blocks))
+            slots = slots_as_numbers(function, blocks)
+            lower_function(function, by_name(blocks), slots)
 
 
-def lower_function(function: ir.Operation, named: dict[str, list[ir.Operation]]) -> None:
-    """Lower one kernel, with its operations by name, in place and give it the attributes of one."""
+def lower_function(
+    function: ir.Operation, named: dict[str, list[ir.Operation]], slots: dict[ir.Value, ir.Operation]
+) -> None:
+    """Lower one kernel, with its operations by name, in place and give it the attributes of one; `slots` as
+    `slots_as_numbers` gives them.
+    """
     target, waves = target_of(function), waves_of(function)
     if waves < 1:
         fail(function, f"ck.waves = {waves}: a workgroup has at least one wave")
@@ -143,7 +149,7 @@ def lower_function(function: ir.Operation, named: dict[str, list[ir.Operation]])
         fail(function, f"reserves {lds_bytes} bytes of LDS ({LDS_BYTES}); {target.name} has {target.lds_bytes}")
     makes_f16 = any(isinstance(op.results[0].type.element_type, ir.F16Type) for op in named.get("ck.convert", []))
     arrive_together(function.regions[0])
-    state = Lowering(function, target, waves, makes_f16, _joins_halves(named))
+    state = Lowering(function, target, waves, makes_f16, _joins_halves(named), slots=slots)
     state.begin(lds_bytes > 0)
     finished: list[ir.Operation] = []
     for block in list(function.regions[0]):  # lowering may add blocks, for lanes or waves that take no part

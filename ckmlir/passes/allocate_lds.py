@@ -19,7 +19,8 @@ from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.lds_layouts import access_of, choose_layout, is_indexed, is_known
 from ckmlir.passes.lds_liveness import Together, interferences
 from ckmlir.passes.lds_placement import Buffer, aligned, extent, place, remedy, without_padding
-from ckmlir.passes.walk import expanded_functions, target_of
+from ckmlir.passes.slots import users_of, visits_of
+from ckmlir.passes.walk import Blocks, expanded_functions, target_of
 from ckmlir.targets import Target
 
 LDS_BYTES = "ck.lds_bytes"
@@ -40,21 +41,31 @@ class AllocateLds(Pass):
             allocations = [op for block in blocks for op in block if op.name == "ck.lds_alloc"]
             target = target_of(function)
             plain = {op: LdsLayout.parse(text_of(op, "layout")) for op in allocations}
-            buffers = _laid_out(plain, target, padding=self.padding)
+            users = _users(function, blocks, allocations)
+            buffers = _laid_out(plain, users, target, padding=self.padding)
             live = interferences(function, blocks, buffers)
             if not _fits(buffers, live, target) and _fits(without_padding(buffers), live, target):
-                buffers = _laid_out(plain, target, padding=False)
+                buffers = _laid_out(plain, users, target, padding=False)
             _place(function, allocations, buffers, live, target)
 
 
+Users = Mapping[ir.Value, list[ir.Operation]]
+"""Of every tensor what accesses it."""
+
+
+def _users(function: ir.Operation, blocks: Blocks, allocations: Sequence[ir.Operation]) -> Users:
+    visits = visits_of(function, blocks)
+    return {op.results[0]: users_of(op.results[0], visits) for op in allocations}
+
+
 def _laid_out(
-    allocations: Mapping[ir.Operation, LdsLayout], target: Target, *, padding: bool
+    allocations: Mapping[ir.Operation, LdsLayout], all_users: Users, target: Target, *, padding: bool
 ) -> dict[ir.Value, Buffer]:
     """What tensors take under the best layouts found for them, which they get; each has its plain one here."""
     for op, plain in allocations.items():
         lds = describe(op.results[0].type)
         assert isinstance(lds, LdsType)
-        users = [use.owner.operation for use in op.results[0].uses]
+        users = all_users[op.results[0]]
         copies = [user for user in users if user.name == "ck.copy_fragment"]
         accesses = tuple(dict.fromkeys(access_of(user) for user in users if is_known(user)))
         cell = max((len(registers_of(user)) for user in copies), default=0)

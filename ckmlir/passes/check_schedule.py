@@ -19,6 +19,7 @@ from ckmlir.passes.proof.dependences import check_dependences
 from ckmlir.passes.proof.fences import check_fences
 from ckmlir.passes.proof.finding import Finding
 from ckmlir.passes.proof.hazards import check_hazards
+from ckmlir.passes.proof.unfolding import unfolded
 from ckmlir.passes.proof.uniformity import check_uniformity
 from ckmlir.passes.proof.workgroup import check_workgroup
 from ckmlir.passes.walk import functions, named_target, operations, waves_of
@@ -80,16 +81,24 @@ def check_function(function: ir.Operation, reference: ir.Operation | None = None
             fail(op, "has no offset; run ck-allocate-lds before ck-check-schedule")
     if found := check_workgroup(function, reference):
         return found
+    with unfolded(function) as copy:
+        drains = asks_to_drain(function, reference)
+        found = [copy.told(finding) for finding in _check_blocks(copy.function, drains=drains)]
+        if reference is not None:
+            found += check_asked_fences(function, reference) if not found else []
+            found += [copy.told(finding) for finding in check_dependences(copy.function, reference)]
+    return found
+
+
+def _check_blocks(function: ir.Operation, *, drains: bool) -> list[Finding]:
+    """What is known of a scheduled kernel by itself; `drains`: its schedule has it wait for all copies."""
     waves = waves_of(function)
     target = named_target(function)
     arrivals = Arrivals(function, waves)
     found = [*check_uniformity(function), *arrivals.findings]
     if not arrivals.findings:  # where waves stand when they meet is unknown otherwise
-        found += check_hazards(function, waves, arrivals, drains=asks_to_drain(function, reference))
+        found += check_hazards(function, waves, arrivals, drains=drains)
     found += check_fences(function)
     if target is not None:
         found += check_budgets(function, target, waves)
-    if reference is not None:
-        found += check_asked_fences(function, reference) if not found else []
-        found += check_dependences(function, reference)
     return found

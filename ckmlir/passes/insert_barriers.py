@@ -27,6 +27,7 @@ from ckmlir.passes.framework import Pass
 from ckmlir.passes.loop_body import stage_of
 from ckmlir.passes.pending_accesses import BARRIER, GROUP_BARRIER, Event, Pending, events_of, in_conflict
 from ckmlir.passes.pipeline_loops import DRAINS
+from ckmlir.passes.slots import visits_of
 from ckmlir.passes.walk import Blocks, expanded_functions, waves_of
 
 MOST_GROUPS = 16
@@ -77,16 +78,21 @@ class _Place(NamedTuple):
 
 
 Spot = tuple[int, int]
-"""An event: the block's number, and its own in the block."""
+"""An event: the block's number, and its own in the block. What a place stands before is an event of the program; where
+an event is met is one of a visit (`slots.Visit`), of which blocks that are handed slots have several."""
 Places = dict[Spot, _Place]
 
 
 class _Conflict(NamedTuple):
     """An event that meets accesses (bits) which may be under way; `copies`: least number behind one of these, None if
     none is a copy in flight.
+
+    Attributes:
+        spot: of the program; met: of a visit.
     """
 
     spot: Spot
+    met: Spot
     bits: int
     copies: int | None
 
@@ -99,10 +105,11 @@ class _Flow:
     """
 
     def __init__(self, function: ir.Operation, blocks: Blocks) -> None:
-        number = {block: index for index, block in enumerate(function.regions[0])}
-        self.successors = [[number[to] for to in block[-1].successors] for block in blocks]
+        visits = visits_of(function, blocks)
+        self.successors = [visit.following for visit in visits]
+        self.home = [visit.block for visit in visits]
         lies: dict[ir.Value, tuple[int, int]] = {}
-        found = [list(events_of(block, lies)) for block in blocks]
+        found = [list(events_of(blocks[visit.block], visit.slots, lies)) for visit in visits]
         accesses = list(dict.fromkeys(access for events in found for _, access in events if access is not None))
         self.waits = waves_of(function) > 1 or any(access.kind == "copy" for access in accesses)
         bit = {access: 1 << index for index, access in enumerate(accesses)}
@@ -119,8 +126,12 @@ class _Flow:
         self._known: dict[tuple[int, Pending, tuple[tuple[int, _Place], ...]], tuple[Pending, _Conflict | None]] = {}
 
     def event(self, spot: Spot) -> Event:
-        """The event at a spot."""
-        return self.blocks[spot[0]][spot[1]]
+        """The event at a spot of the program."""
+        return self.blocks[self.home.index(spot[0])][spot[1]]
+
+    def _at(self, visit: int, number: int) -> Spot:
+        """Where in the program an event of a visit is."""
+        return self.home[visit], number
 
     def places(self) -> Places:
         """Events that need a wait and a barrier before them, in the program's order.
@@ -144,12 +155,13 @@ class _Flow:
         """
         changed = False
         entering = self._entering(places)
-        spots = self._barriers_before(found.spot, entering)
-        if any(self._left(block, found.spot[0]) for block, _ in spots):
+        barriers = self._barriers_before(found.met, entering)
+        if any(self._left(visit, found.met[0]) for visit, _ in barriers):
             return False
-        for spot in spots:
-            *_, state = self._states(spot[0], entering[spot[0]], places, spot[1])
+        for visit, number in barriers:
+            *_, state = self._states(visit, entering[visit], places, number)
             behind = [count for bit, count in state.copies if bit & found.bits]
+            spot = self._at(visit, number)
             if behind and (spot not in places or min(behind) < (places[spot].copies or 0)):
                 places[spot] = _Place(min(behind), 0)
                 changed = True
@@ -211,7 +223,7 @@ class _Flow:
 
     def joined(self, places: Places) -> Places:
         """Fewer places where readers of one stage wait for several copies: the first waits for those of the others."""
-        for block in range(len(self.blocks)):
+        for block in dict.fromkeys(self.home):
             first: dict[str | None, Spot] = {}
             for spot in [one for one, place in places.items() if one[0] == block and place.barriers]:
                 stage = stage_of(self.event(spot).op)
@@ -238,9 +250,9 @@ class _Flow:
         for block, entering in enumerate(self._entering(places)):
             states = self._states(block, entering, places, len(self.blocks[block]))
             for number, (event, state) in enumerate(zip(self.blocks[block], states, strict=False)):
-                state = _passed(state, places.get((block, number)))
+                state = _passed(state, places.get(self._at(block, number)))
                 if event.name == BARRIER and state.open & ~state.flying and not event.waited:
-                    found.append((block, number))
+                    found.append(self._at(block, number))
         return found
 
     def _entering(self, places: Places) -> list[Pending]:
@@ -272,7 +284,7 @@ class _Flow:
         """What is under way behind a block, and its first conflict. Remembered, because most of the program is the same
         for one set of places as for the next.
         """
-        own = tuple([(number, place) for (home, number), place in places.items() if home == block])
+        own = tuple([(number, place) for (home, number), place in places.items() if home == self.home[block]])
         key = block, state, own
         if key not in self._known:
             here = dict(own)
@@ -282,7 +294,7 @@ class _Flow:
                 hit = state.unsafe & event.conflicts
                 if hit and first is None:
                     fewest = min((behind for bit, behind in state.copies if bit & hit), default=None)
-                    first = _Conflict((block, number), hit, fewest)
+                    first = _Conflict(self._at(block, number), (block, number), hit, fewest)
                 state = state.after(event)
             self._known[key] = state, first
         return self._known[key]
@@ -291,7 +303,7 @@ class _Flow:
         """What is under way before each of the first `end` events of a block, and before the next one."""
         found = [state]
         for number, event in enumerate(self.blocks[block][:end]):
-            found.append(_passed(found[-1], places.get((block, number))).after(event))
+            found.append(_passed(found[-1], places.get(self._at(block, number))).after(event))
         return found
 
 

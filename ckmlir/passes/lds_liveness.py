@@ -14,6 +14,7 @@ from ckmlir.dialect.fragment_lds import BEGINS
 from ckmlir.mlir import ir
 from ckmlir.passes.flow import Flow
 from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.slots import Visit, visits_of
 from ckmlir.passes.walk import Blocks
 
 Together = dict[ir.Value, set[ir.Value]]
@@ -92,12 +93,14 @@ def interferences(
     have to meet in every step.
     """
     bits = {tensor: 1 << number for number, tensor in enumerate(tensors)}
-    flows = _flows(function, blocks, bits)
+    visits = visits_of(function, blocks)
+    flows = [_flow(visit, blocks[visit.block], bits) for visit in visits]
     _solve(flows, range(len(flows)))
     live = {one for flow in flows for one in flow.live_sets()}
     together = _pairs(bits, live)
-    for loop in (one.places for one in Flow(list(function.regions[0])).innermost):
-        lasting = [flow.lasting() if number in loop else flow for number, flow in enumerate(flows)]
+    for places in (one.places for one in Flow(list(function.regions[0])).innermost):
+        loop = [number for number, visit in enumerate(visits) if visit.block in places]
+        lasting = [flow.lasting() if visit.block in places else flow for visit, flow in zip(visits, flows, strict=True)]
         _solve(lasting, loop)
         live |= {one for number in loop for one in lasting[number].live_sets()}
     return together, _pairs(bits, live)
@@ -126,14 +129,11 @@ def _pairs(bits: dict[ir.Value, int], live_sets: set[int]) -> Together:
     return {tensor: {other for other, one in bits.items() if others[bit] & one} for tensor, bit in bits.items()}
 
 
-def _flows(function: ir.Operation, blocks: Blocks, bits: dict[ir.Value, int]) -> list[_Flow]:
-    number = {block: index for index, block in enumerate(function.regions[0])}
-    flows = []
-    for block in blocks:
-        events = [
-            _Event(bits[traffic.tensor], traffic.writes, BEGINS in op.attributes)
-            for op in block
-            if (traffic := traffic_of(op)) is not None
-        ]
-        flows.append(_Flow(events, [number[successor] for successor in block[-1].successors]))
-    return flows
+def _flow(visit: Visit, block: Sequence[ir.Operation], bits: dict[ir.Value, int]) -> _Flow:
+    """What a visit of a block does."""
+    events = [
+        _Event(bits[visit.slots.get(traffic.tensor, traffic.tensor)], traffic.writes, BEGINS in op.attributes)
+        for op in block
+        if (traffic := traffic_of(op)) is not None
+    ]
+    return _Flow(events, visit.following)

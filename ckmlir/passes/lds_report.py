@@ -19,7 +19,8 @@ from ckmlir.passes.framework import fail
 from ckmlir.passes.lds_layouts import access_of, is_known
 from ckmlir.passes.lds_traffic import traffic_of
 from ckmlir.passes.loop_body import stage_of
-from ckmlir.passes.walk import functions, operations, target_of
+from ckmlir.passes.slots import users_of, visits_of
+from ckmlir.passes.walk import blocks_of, functions, operations, target_of
 from ckmlir.records import plain
 from ckmlir.targets import Target
 
@@ -130,12 +131,13 @@ def _report(function: ir.Operation) -> LdsReport:
     if LDS_BYTES not in function.attributes:
         fail(function, "has no LDS allocated; run ck-allocate-lds before asking for a report")
     target = target_of(function)
-    users: dict[ir.Value, list[ir.Operation]] = {}
-    for op in operations(function):
-        if op.name == "ck.lds_alloc":
-            users[op.results[0]] = []
-        elif (traffic := traffic_of(op)) is not None:
-            users[traffic.tensor].append(op)
+    visits, every = visits_of(function, blocks_of(function)), list(operations(function))
+    place = {op: number for number, op in enumerate(every)}
+    users = {
+        op.results[0]: sorted(users_of(op.results[0], visits), key=lambda user: place[user])
+        for op in every
+        if op.name == "ck.lds_alloc"
+    }
     names = {tensor: _tensor_name(tensor) for tensor in users}
     counts, seen = Counter(names.values()), Counter[str]()
     alone: list[BufferReport] = []

@@ -4,10 +4,11 @@ In step t an operation that runs a iterations ahead computes iteration t + a. Th
 steps before step 0 whose iteration exists. Values that one step hands to a later one travel as block arguments.
 
 LDS buffers rotate without copies: iteration i uses slot i modulo the number of slots, and the steady loop is unrolled
-so often that slots are constants in it. So do registers: where several iterations' loads are in flight, the loop is
-unrolled until each finds its registers where it left them: a turn. What is left of a trip count behind the last whole
-turn follows the loop, one step a block, each with an exit. So the steady loop begins at slot 0 and has one exit, which
-is what the backend keeps free of register moves.
+so often that slots are constants in it. With `slots carried` blocks take a tensor's slots as arguments instead, that of
+their first iteration first, and branches hand them on in turn. Registers rotate by unrolling: where several iterations'
+loads are in flight, the loop is unrolled until each finds its registers where it left them: a turn. What is left of a
+trip count behind the last whole turn follows the loop, one step a block, each with an exit. So the steady loop begins
+at slot 0 and has one exit, which is what the backend keeps free of register moves.
 
 Groups of waves (`wave_groups`) part at the end of a prologue and meet again where the loop is left.
 
@@ -20,13 +21,14 @@ tensor, and nobody reads what they write to LDS.
 
 from typing import NamedTuple
 
-from ckmlir.dialect import arith, synchronization
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import producer, string, value
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.dialect.schedule_items import Barrier, Fence, Priority, Wait
+from ckmlir.dialect.schedule_items import Barrier, Fence
 from ckmlir.mlir import ir
 from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
-from ckmlir.passes.loop_body import Group, Marker, Placed, Step
+from ckmlir.passes.loop_body import Marker, Placed, Step
+from ckmlir.passes.step_markers import create_marker
 from ckmlir.passes.walk import move_rest, nested
 from ckmlir.passes.wave_groups import meet, part
 
@@ -84,6 +86,10 @@ class Expansion:
         self.steps = step.placed
         self.schedule = schedule
         self.slots = slots
+        self.turning = [(tensor, copies) for tensor, copies in slots.items() if len(copies) > 1]
+        if schedule.slots == "unrolled":
+            self.turning = []
+        self.now: dict[ir.Value, list[ir.Value]] = {}
         self.unroll = unroll
         self.innermost = innermost
         self.body = loop.regions[0].blocks[0]
@@ -135,7 +141,7 @@ class Expansion:
         with ir.InsertionPoint(start):
             self._find_ends()
             self._prologue()
-            carried = [self.lower, *(self._entry(key) for key in self.needed)]
+            carried = [self.lower, *(self._entry(key) for key in self.needed), *self._slots_after(0)]
             if turn == 1:
                 branch(steady, carried)
             else:
@@ -190,10 +196,11 @@ class Expansion:
     def _carrying_block(self, before: ir.Block) -> ir.Block:
         """A block that takes the loop variable and the values that earlier steps hand on."""
         types = [self.lower.type, *(self._type_of(what) for what, _ in self.needed)]
+        types += [slot.type for _, copies in self.turning for slot in copies]
         return before.create_before(*types, arg_locs=[self.loop.location] * len(types))
 
     def _prologue(self) -> None:
-        self._begin_block({})
+        self._begin_block({}, [slot for _, copies in self.turning for slot in copies])
         for step in range(-self.furthest, 0):
             self._emit_step(step, self.lower, 0, 1)
         part(self.schedule.groups)
@@ -206,19 +213,26 @@ class Expansion:
         """
         arguments = list(block.arguments)
         with ir.InsertionPoint(block):
-            self._begin_block(dict(zip(self.needed, arguments[1:], strict=True)))
+            values = 1 + len(self.needed)
+            self._begin_block(dict(zip(self.needed, arguments[1:values], strict=True)), arguments[values:])
             base = arguments[0]
             for step in range(steps):
                 self._emit_step(step, base, first_slot, steps - step, last)
                 self._finish_step(step, base)
                 base = arith.addi(base, self.stride)
-        carried = [] if last else [base, *(self._value_at((what, at + steps)) for what, at in self.needed)]
+        carried = []
+        if not last:
+            later = (self._value_at((what, at + steps)) for what, at in self.needed)
+            carried = [base, *later, *self._slots_after(steps)]
         results = [
             self._yielded(number, steps - 1 - self._producer_ahead(number)) for number in range(len(self.yielded))
         ]
         return base, carried, results
 
-    def _begin_block(self, ready: dict[Key, ir.Value]) -> None:
+    def _begin_block(self, ready: dict[Key, ir.Value], slots: list[ir.Value]) -> None:
+        """Begin with what earlier steps handed on, and the slots of what turns."""
+        remaining = iter(slots)
+        self.now = {tensor: [next(remaining) for _ in copies] for tensor, copies in self.turning}
         self.ready = ready
         self.indices = {}
         self.marked = []
@@ -244,7 +258,7 @@ class Expansion:
         """What stands between fragments, as operations; `marked` is what stands before the next one."""
         self.marked += markers
         for marker in markers:
-            _create(marker)
+            create_marker(marker)
 
     def _emit(self, placed: Placed, step: int, index: ir.Value, first_slot: int) -> None:
         op = placed.op
@@ -276,6 +290,8 @@ class Expansion:
 
     def _operand(self, operand: ir.Value, step: int, ahead: int, index: ir.Value, first_slot: int) -> ir.Value:
         slots, number, made = self._origin(operand)
+        if operand in self.now:
+            return self.now[operand][(step + ahead) % len(self.now[operand])]
         if slots is not None:
             return slots[(step + ahead + first_slot) % len(slots)]
         if number is not None:
@@ -294,6 +310,10 @@ class Expansion:
         if isinstance(operand, ir.BlockArgument) and operand.owner == self.body:
             return _Origin(None, operand.arg_number - 1, None)
         return _Origin(None, None, self.ahead.get(producer(operand)))
+
+    def _slots_after(self, steps: int) -> list[ir.Value]:
+        """The slots of what turns, so many steps later."""
+        return [slots[(number + steps) % len(slots)] for slots in self.now.values() for number in range(len(slots))]
 
     # -- values carried from step to step
 
@@ -372,20 +392,6 @@ class Expansion:
         if key in self.ready:
             return self.ready[key]
         return value("ub.poison", self._type_of(what), [], {"value": ir.Attribute.parse("#ub.poison")})
-
-
-def _create(marker: Marker) -> None:
-    """A fence, priority, barrier or group as an operation."""
-    if isinstance(marker, Fence):
-        synchronization.sched_barrier(marker.mask)
-    elif isinstance(marker, Priority):
-        synchronization.priority(marker.level)
-    elif isinstance(marker, Group):
-        synchronization.sched_group_barrier(marker.kind, marker.count)
-    elif isinstance(marker, Barrier):
-        synchronization.barrier()
-    elif isinstance(marker, Wait):
-        synchronization.wait(vector_memory=marker.count)
 
 
 def _constant(like: ir.Value, number: int) -> ir.Value:

@@ -17,6 +17,7 @@ from ckmlir.dialect.lds_indexed import ATOMIC, FOLLOWS
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
 from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.slots import Slots
 
 MOST_COPIES = synchronization.COUNTERS["copies"]
 BARRIER, GROUP_BARRIER = "ck.barrier", "ck.group_barrier"
@@ -146,9 +147,10 @@ def _shorter(closing: list[int]) -> tuple[int, ...]:
 
 
 def events_of(
-    block: Iterable[ir.Operation], lies: dict[ir.Value, tuple[int, int]]
+    block: Iterable[ir.Operation], slots: Slots, lies: dict[ir.Value, tuple[int, int]]
 ) -> Iterator[tuple[Event, Access | None]]:
-    """LDS accesses, waits for copies, and barriers (with whether a wait for LDS is the last thing before).
+    """LDS accesses, waits for copies, and barriers (with whether a wait for LDS is the last thing before) of a block
+    that is reached with these slots.
 
     `lies`: the bytes of the tensors that were met, to be remembered from block to block.
     """
@@ -164,7 +166,7 @@ def events_of(
             if counts:  # copies are accesses to memory too
                 yield Event(op, op.name, copies=min(counts)), None
                 last = None
-        elif (access := _access_of(op, lies)) is not None:
+        elif (access := _access_of(op, slots, lies)) is not None:
             if access != last or access.kind in ("copy", "update"):
                 yield Event(op, op.name), access
             last, waited = access, False
@@ -187,11 +189,12 @@ def in_conflict(later: Access, earlier: Access) -> bool:
     return later.start < earlier.end and earlier.start < later.end
 
 
-def _access_of(op: ir.Operation, lies: dict[ir.Value, tuple[int, int]]) -> Access | None:
+def _access_of(op: ir.Operation, slots: Slots, lies: dict[ir.Value, tuple[int, int]]) -> Access | None:
     """The bytes of the tensor that an LDS access touches."""
     traffic = traffic_of(op)
     if traffic is None:
         return None
+    traffic = traffic._replace(tensor=slots.get(traffic.tensor, traffic.tensor))
     begins = traffic.kind == "copy" and BEGINS in op.attributes
     does = text_of(op, "kind") if traffic.kind == "update" else ""
     if len(op.results) and does:

@@ -123,7 +123,9 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
             slots[op.results[0]] = _allocate(loop, op, _slot_count(op, steps, schedule))
     check_groups(loop, step, schedule, slots)
     _mark_apart(body, schedule)
-    rotating, sets = [schedule.unroll, *(len(copies) for copies in slots.values())], _register_sets(steps).values()
+    unrolled = schedule.slots == "unrolled"
+    rotating = [schedule.unroll, *(len(copies) for copies in slots.values() if unrolled)]
+    sets = _register_sets(steps).values()
     unroll = steady_turn(rotating, sets)
     if unroll > MOST_STEPS:
         turns = ", ".join(map(str, sorted({one for one in (*rotating, *sets) if one > 1})))

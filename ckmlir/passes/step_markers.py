@@ -4,10 +4,11 @@ from math import ceil
 
 from msgspec.structs import replace
 
+from ckmlir.dialect import synchronization
 from ckmlir.dialect.build import text_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.dialect.schedule_items import Fence, Priority
+from ckmlir.dialect.schedule_items import Barrier, Fence, Priority, Wait
 from ckmlir.dialect.schedule_problems import HOT_LOOP
 from ckmlir.mlir import ir
 from ckmlir.passes.loop_body import LOADS, MATRIX, READ, Group, Marker, Placed, Step, sources_of, stage_of
@@ -16,6 +17,20 @@ from ckmlir.targets import Target
 
 MASKS = {"mfma": "mfma_wmma"}
 """Kinds of instructions whose sched_group_barrier mask has another name."""
+
+
+def create_marker(marker: Marker) -> None:
+    """A fence, priority, barrier or group as an operation."""
+    if isinstance(marker, Fence):
+        synchronization.sched_barrier(marker.mask)
+    elif isinstance(marker, Priority):
+        synchronization.priority(marker.level)
+    elif isinstance(marker, Group):
+        synchronization.sched_group_barrier(marker.kind, marker.count)
+    elif isinstance(marker, Barrier):
+        synchronization.barrier()
+    elif isinstance(marker, Wait):
+        synchronization.wait(vector_memory=marker.count)
 
 
 def add_markers(step: Step, schedule: Schedule, target: Target | None) -> Step:

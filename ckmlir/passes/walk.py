@@ -7,7 +7,7 @@ from typing import Any
 from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.control import STRUCTURED
 from ckmlir.dialect.loop import LOOP
-from ckmlir.dialect.types import is_ck
+from ckmlir.dialect.types import is_ck, is_lds
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
 from ckmlir.targets import Target, UnsupportedTarget, get_target
@@ -19,7 +19,7 @@ def functions(module: ir.Module) -> Iterator[ir.Operation]:
     """The kernels of a module: functions with a body inside its gpu.modules and at its top level.
 
     PassFailure for a function whose blocks take tiles, windows or other values of this dialect: nothing could say where
-    they lie.
+    they lie. LDS tensors they may take: which slot of several one is, a loop hands on.
     """
     for top in module.body.operations:
         inside = top.operation.regions[0].blocks[0].operations if top.operation.name == "gpu.module" else (top,)
@@ -78,8 +78,9 @@ def _kernels(module: ir.Module) -> list[ir.Operation]:
 
 def _check_arguments(function: ir.Operation) -> None:
     taken = {argument.type for block in function.regions[0] for argument in block.arguments}
-    for type_ in filter(is_ck, taken):
-        fail(function, f"its blocks take pointers, scalars and vectors, not {type_}")
+    for type_ in taken:
+        if is_ck(type_) and not is_lds(type_):
+            fail(function, f"its blocks take pointers, scalars and vectors, not {type_}")
 
 
 def operations(root: ir.Operation, *, without: Collection[str] = ()) -> Iterator[ir.Operation]:

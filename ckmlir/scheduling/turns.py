@@ -25,7 +25,7 @@ def with_even_turns(problem: Problem, schedule: Schedule) -> Schedule:
     loads = {at for at in turns if numbers[places[at][:2]].unit == "memory" and turns[at] > 1}
     if not loads:
         return schedule
-    others = lcm(schedule.buffers, *(count for at, count in turns.items() if at not in loads))
+    others = lcm(schedule.turn_of(""), *(count for at, count in turns.items() if at not in loads))
     least = max(turns[at] for at in loads)
     wanted = min(range(least, least + others), key=lambda count: (lcm(others, count), count))
     for at in loads:
@@ -51,5 +51,5 @@ def turns_of(problem: Problem, links: Sequence[Link], places: Sequence[Place]) -
 
 def steps_of(problem: Problem, links: Sequence[Link], schedule: Schedule) -> int:
     """Steps of the steady loop that a schedule's fragments and LDS buffers need."""
-    buffers = {schedule.buffers_of(node.tensor) for node in problem.nodes if node.tensor}
+    buffers = {schedule.turn_of(node.tensor) for node in problem.nodes if node.tensor}
     return steady_turn([schedule.unroll, *buffers], turns_of(problem, links, places_of(schedule)).values())

@@ -156,10 +156,15 @@ def test_gemm_steady_loop(chip: str, schedule: str, dtype: str) -> None:
 BARRIERS = {
     "v1": 2, "v2": 2, "mem3": 2, "mem3_interwave": 4, "compv3": 2, "compv4": 1, "compv6": 2, "hot_loop": 1,
     "async": 1, "async_double": 1, "async_late": 2, "async_wide": 1, "async_single": 2,
+    "async_wide_carried": 1,
     "async_narrow": 2, "straight": 1, "preshuffle": 1,
 }  # fmt: skip
 """Barriers of a step along K: two with one LDS buffer, or where everything is copied as soon as its buffer is free; one
 with several; interwave, one more a phase but the first."""
+
+VECTOR, SCALAR = {"async_wide_carried": 8}, {"async_wide_carried": 29}
+"""Vector and scalar instructions of a step whose slots of LDS are numbers at run time, of any size of block: a vector
+addition for every phase and operand, and what hands the slots round and adds them to where copies go."""
 
 
 @pytest.mark.one_in(4)
@@ -176,9 +181,9 @@ def test_named_schedules_have_a_clean_loop(chip: str, schedule: str) -> None:
     matrix = len(named(loop, "v_mfma"))
     steps = matrix // 16  # 128 x 128 x 64 by 4 waves in 32 x 32 x 16, or 128 x 128 x 32 in 32 x 32 x 8
     assert matrix % 16 == 0 and steps > 0
-    assert not named(loop, r"v_(?!mfma)")
+    assert len(named(loop, r"v_(?!mfma)")) <= VECTOR.get(schedule, 0) * steps
     assert len(named(loop, "s_barrier")) == BARRIERS[schedule] * steps
-    most = (
+    most = SCALAR.get(schedule) or (
         7 if "async" not in schedule else 18 if chip == "gfx950" else 34
     )  # the narrow copies have four times the addresses
     assert len(scalar_work(loop)) <= most * steps
@@ -228,21 +233,23 @@ DIRECT = {"async": 18, "async_double": 19, "async_late": 19, "async_wide": 18}
     ("gfx950", "async_double", LARGE, (2, 4), {"mfma": (16, 16, 32)}),
     ("gfx950", "async_double", LARGE, (2, 2), {}),
     ("gfx950", "async_late", LARGE, (2, 2), {}),
+    ("gfx950", "async_wide_carried", LARGE, (2, 2), {}),
+    ("gfx950", "async_wide_carried", (256, 256, 128), (2, 2), {"dtype": "fp8"}),
 ])  # fmt: skip
 def test_loops_of_large_blocks(
     chip: str, schedule: str, block: tuple[int, int, int], wave: tuple[int, int], keys: dict[str, object]
 ) -> None:
-    """Matrix instructions, memory, waits, a few scalar instructions and nothing else: no vector arithmetic, no moves,
-    no spills. No wait in the loop is for all loads, but that of two LDS buffers filled by copies. With 256 accumulators
-    a wave these fill one of the two register files.
+    """Matrix instructions, memory, waits, a few scalar instructions and nothing else: no vector arithmetic but what
+    adds slots that are numbers at run time, no moves, no spills. No wait in the loop is for all loads, but that of two
+    LDS buffers filled by copies. With 256 accumulators a wave these fill one of the two register files.
     """
     kernel = compiled(
         "gemm", chip, schedule=schedule, m=1024, n=1024, block=block, wave=wave, epilogue="direct", **keys
     )
     loop = steady_loop(instructions(kernel))
-    assert not named(loop, r"v_(?!mfma)")
     steps = len(named(loop, "s_barrier")) // BARRIERS[schedule]
-    assert steps > 0 and len(scalar_work(loop)) <= DIRECT.get(schedule, 7) * steps
+    assert len(named(loop, r"v_(?!mfma)")) <= VECTOR.get(schedule, 0) * steps
+    assert steps > 0 and len(scalar_work(loop)) <= (SCALAR.get(schedule) or DIRECT.get(schedule, 7)) * steps
     drains = [one.text for one in loop if one.mnemonic == "s_waitcnt" and "vmcnt(0)" in one.text]
     assert len(drains) == (steps if schedule == "async_double" else 0)
     metadata = kernel.code_object.kernel(kernel.kernel_name).metadata

@@ -21,6 +21,7 @@ from ckmlir.sim.checks.finding import CHECKERS
 from ckmlir.targets import TARGETS, get_target
 
 GEMM = find_operator("gemm")
+CARRIED = "async_wide_carried"
 LARGE = {"m": 4096, "n": 4096, "k": 4096}
 
 
@@ -48,19 +49,19 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx942", {**LARGE, "dtype": "f32"}, "compv4", (128, 128, 32), (2, 2)),
     ("gfx942", {**LARGE, "wave": (2, 2)}, "compv4", (128, 128, 64), (2, 2)),
     # LDS would keep the matrix cores of gfx950 waiting: copies, and four waves, which read less of it.
-    ("gfx950", LARGE, "async_late", (256, 256, 64), (2, 2)),
-    ("gfx950", {**LARGE, "dtype": "i8"}, "async_late", (256, 256, 128), (2, 2)),
-    ("gfx950", {**LARGE, "dtype": "fp8"}, "async_late", (256, 256, 128), (2, 2)),
-    ("gfx950", {**LARGE, "m": 4100, "n": 4104}, "async_late", (256, 256, 64), (2, 2)),
+    ("gfx950", LARGE, CARRIED, (256, 256, 64), (2, 2)),
+    ("gfx950", {**LARGE, "dtype": "i8"}, CARRIED, (256, 256, 128), (2, 2)),
+    ("gfx950", {**LARGE, "dtype": "fp8"}, CARRIED, (256, 256, 128), (2, 2)),
+    ("gfx950", {**LARGE, "m": 4100, "n": 4104}, CARRIED, (256, 256, 64), (2, 2)),
     # Few steps, rows that begin within a cache line, single elements of C and matrices beside the sums are left to
     # eight waves.
-    ("gfx950", {**LARGE, "k": 512}, "async_late", (256, 256, 64), (2, 2)),
+    ("gfx950", {**LARGE, "k": 512}, CARRIED, (256, 256, 64), (2, 2)),
     ("gfx950", {**LARGE, "k": 448}, "compv4", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "k": 4104}, "compv4", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "n": 4097}, "compv4", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "lda": 4104}, "compv4", (256, 256, 64), (2, 4)),
-    ("gfx950", {**LARGE, "k": 4104, "lda": 4160, "ldb": 4160}, "async_late", (256, 256, 64), (2, 2)),
-    ("gfx950", {**LARGE, "op": "gelu(acc + d0)", "d": "f16", "d_kind": "row"}, "async_late", (256, 256, 64), (2, 2)),
+    ("gfx950", {**LARGE, "k": 4104, "lda": 4160, "ldb": 4160}, CARRIED, (256, 256, 64), (2, 2)),
+    ("gfx950", {**LARGE, "op": "gelu(acc + d0)", "d": "f16", "d_kind": "row"}, CARRIED, (256, 256, 64), (2, 2)),
     ("gfx950", {**LARGE, "op": "gelu(acc) + d0"}, "compv4", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "wave": (2, 4)}, "compv4", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "dtype": "i8", "wave": (2, 4)}, "compv4", (256, 256, 128), (2, 4)),
@@ -75,7 +76,7 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx950", {**LARGE, "layout": "RRR", "n": 4104}, "compv4", (128, 128, 64), (2, 2)),
     ("gfx950", {**LARGE, "layout": "CCR", "dtype": "i8"}, "compv4", (256, 256, 128), (2, 4)),
     ("gfx950", {**LARGE, "layout": "CRR", "dtype": "i8"}, "compv4", (128, 128, 128), (2, 2)),
-    ("gfx950", {**LARGE, "wave": (2, 2)}, "async_late", (256, 256, 64), (2, 2)),
+    ("gfx950", {**LARGE, "wave": (2, 2)}, CARRIED, (256, 256, 64), (2, 2)),
     ("gfx950", {**LARGE, "wave": (1, 4)}, "compv4", (128, 128, 64), (1, 4)),
     ("gfx950", {**LARGE, "schedule": "compv3"}, "compv3", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "schedule": "straight"}, "straight", (128, 128, 64), (2, 2)),  # B does not go through LDS
@@ -154,7 +155,7 @@ def test_an_open_schedule_is_never_worse_than_a_named_one(
     if not GEMM.validate(default(chip, **keys, schedule="compv3"), target):
         chosen = default(chip, **keys)
         assert GEMM.validate(chosen, target) == [] and block in (None, chosen.block)
-        assert chosen.schedule in ("compv4", "compv3", "ping_pong", "ping_pong_async", "async_late", "mem3", "v4")
+        assert chosen.schedule in ("compv4", "compv3", "ping_pong", "ping_pong_async", CARRIED, "mem3", "v4")
 
 
 def test_what_was_chosen_can_be_asked_and_named() -> None:
@@ -222,10 +223,11 @@ def test_large_blocks_are_right_and_clean(layout: str, dtype: str, sizes: tuple[
 
 
 @pytest.mark.one_in(2)
+@pytest.mark.parametrize("schedule", [CARRIED, "async_late"])
 @pytest.mark.parametrize(("dtype", "k"), [("bf16", 320), ("fp8", 384), ("i8", 128)])
-def test_large_blocks_of_four_waves_are_right_and_clean(dtype: str, k: int) -> None:
+def test_large_blocks_of_four_waves_are_right_and_clean(dtype: str, k: int, schedule: str) -> None:
     """What gfx950 copies to LDS, with rows and columns that end within a block: one step, three and five."""
-    keys = {"m": 300, "n": 264, "k": k, "dtype": dtype, "schedule": "async_late", "wave": (2, 2),
+    keys = {"m": 300, "n": 264, "k": k, "dtype": dtype, "schedule": schedule, "wave": (2, 2),
             "block": (256, 256, 64 if dtype == "bf16" else 128)}  # fmt: skip
     agree("gemm", "gfx950", **keys)
     everything = [checker.name for checker in CHECKERS.values() if not checker.on_request]

@@ -40,8 +40,8 @@ def other_buffer(ops: list[ir.Operation]) -> Iterator[Callable[[list[ir.Operatio
     """LDS reads of the steady loop from the tensor's other slot, or another tensor of its type."""
     allocations = [number for number, op in enumerate(ops) if op.name == "ck.lds_alloc"]
     for number, op in enumerate(ops):
-        if op.name == "ck.lds_read" and "ck.stage" in op.attributes:
-            mine = producer(op.operands[0])
+        mine = producer(op.operands[0]) if op.name == "ck.lds_read" and "ck.stage" in op.attributes else None
+        if mine is not None:
             alike = (
                 a
                 for a in allocations
@@ -55,8 +55,37 @@ def other_buffer(ops: list[ir.Operation]) -> Iterator[Callable[[list[ir.Operatio
                 yield change
 
 
-def same_layout(one: ir.Operation, other: ir.Operation | None) -> bool:
-    return other is not None and text_of(one, "layout") == text_of(other, "layout")
+def other_slot(ops: list[ir.Operation]) -> Iterator[Change]:
+    """Accesses to another slot of those that a loop hands on."""
+    for number, op in enumerate(ops):
+        place = {"ck.lds_read": 0, "ck.copy_fragment": 1}.get(op.name)
+        if place is None or not isinstance(op.operands[place], ir.BlockArgument):
+            continue
+        taken = [one for one in op.block.arguments if one.type == op.operands[place].type]
+        other = taken[taken.index(op.operands[place]) - 1].arg_number
+
+        def change(copy: list[ir.Operation], number: int = number, place: int = place, other: int = other) -> None:
+            copy[number].operands[place] = copy[number].block.arguments[other]
+
+        yield change
+
+
+def another_first(ops: list[ir.Operation]) -> Iterator[Change]:
+    """The first step of a loop takes the slots in another order."""
+    for number, op in enumerate(ops):
+        slots = [place for place, one in enumerate(op.operands) if "!ck.lds" in str(one.type)]
+        if op.name == "cf.br" and len(slots) > 1:
+
+            def change(copy: list[ir.Operation], number: int = number, slots: list[int] = slots) -> None:
+                branch = copy[number]
+                first, second = branch.operands[slots[0]], branch.operands[slots[1]]
+                branch.operands[slots[0]], branch.operands[slots[1]] = second, first
+
+            yield change
+
+
+def same_layout(one: ir.Operation, other: ir.Operation) -> bool:
+    return text_of(one, "layout") == text_of(other, "layout")
 
 
 def carried_crosswise(ops: list[ir.Operation]) -> Iterator[Callable[[list[ir.Operation]], None]]:
@@ -196,6 +225,8 @@ MUTATIONS = {
     "copy to LDS removed": erase("ck.copy_fragment"),
     "store removed": no_store,
     "other buffer read": other_buffer,
+    "other slot taken": other_slot,
+    "slots begin in another order": another_first,
     "carried values crosswise": carried_crosswise,
     "index not limited": unlimited,
     "load further ahead": one_further,

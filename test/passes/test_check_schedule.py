@@ -86,6 +86,7 @@ def test_what_the_passes_make_is_proved(operator: str, arch: str, keys: dict[str
 SUBJECTS = [
     ("gemm", "gfx942", {**SMALL, "schedule": "single_buffer"}),
     ("gemm", "gfx950", {**SMALL, "schedule": "async"}),
+    ("gemm", "gfx950", {**SMALL, "schedule": "async_wide_carried"}),  # its slots are carried
     ("fmha_fwd", "gfx950", {"d": 64}),
     ("moe_gemm", "gfx950", {"unit": 64, "block": "64x64x64", "schedule": "async_double"}),
 ]

@@ -163,8 +163,8 @@ def test_copies_of_one_wave_land_in_order() -> None:
         copies = [one for block in flow.blocks.values() for one in block.instructions if "lds" in one.modifiers]
         first, second = [one for one in copies if one.mnemonic == "buffer_load_dword"]
         addresses = LdsAddresses(flow, Kernel())  # type: ignore[arg-type]  # stands for a kernel
-        assert addresses.may_conflict(first, second) == conflict
-        assert addresses.bytes_of(first).high == 3 * (1 << int(distance)) + 255
+        assert addresses.may_conflict(first.address, second.address) == conflict
+        assert addresses.bytes_of(first.address).high == 3 * (1 << int(distance)) + 255
 
 
 def test_truth_tables_give_the_bits_that_they_can() -> None:
@@ -221,7 +221,7 @@ def test_scalars_saved_in_lanes_come_back() -> None:
         flow = flow_of(changed, "gfx942")
         (copy,) = [one for block in flow.blocks.values() for one in block.instructions if one.encoding == "MUBUF"]
         addresses = LdsAddresses(flow, Kernel())  # type: ignore[arg-type]  # stands for a kernel
-        assert addresses.bytes_of(copy)[:2] == bytes_
+        assert addresses.bytes_of(copy.address)[:2] == bytes_
 
 
 @pytest.mark.parametrize(("terms", "most"), [

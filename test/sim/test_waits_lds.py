@@ -123,7 +123,7 @@ def test_addresses_of_short_programs() -> None:
     accesses = [
         one for block in flow.blocks.values() for one in block.instructions if one.mnemonic[:3] in ("ds_", "buf")
     ]
-    first, second, unknown, copy = accesses
+    first, second, unknown, copy = (one.address for one in accesses)
     assert addresses.bytes_of(first)[:2] == (0, 0xFFF)
     assert addresses.bytes_of(second)[:2] == (0x4100, 0x50FF)
     assert addresses.bytes_of(copy)[:2] == (0x2000, 0x20FF)
@@ -141,4 +141,4 @@ def test_narrow_accesses_end_where_they_end(access: str, size: int) -> None:
     flow = flow_of(f"v_and_b32_e32 v1, 0xf8, v0\n{access} offset:256", "gfx942")
     addresses = LdsAddresses(flow, Kernel())  # type: ignore[arg-type]  # stands for a kernel
     *_, last = (one for block in flow.blocks.values() for one in block.instructions if one.mnemonic[:3] == "ds_")
-    assert addresses.bytes_of(last)[:2] == (256, 256 + 0xF8 + size - 1)
+    assert addresses.bytes_of(last.address)[:2] == (256, 256 + 0xF8 + size - 1)

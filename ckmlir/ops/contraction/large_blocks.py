@@ -11,15 +11,18 @@ from ckmlir.ops.contraction.wishes import Plan, Wish, bits_of
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
-COPIED = "async_late"
+COPIED = "async_wide_carried"
 """What large blocks have where both operands go straight to LDS as they lie: four waves read half as much of LDS as
 eight, and copies need no registers. By the model on gfx950, 4096 x 4096 x 4096 in cycles of eight waves with
-`PREFERRED` and of this: bf16 163116, 150996; fp8 (`WITHOUT_REGISTERS`) 94313, 84835. `async_wide` takes 148636 and
-83012, for 2.5 times the time to compile. What ends behind K gains as much (K of 4104 in rows of 4160 164888, 154263),
-but not rows that begin within a cache line, of which each step takes two (4104 in rows of 4104 190200, 195713). So do
-expressions (GELU 182148, 168764), but not those that read a matrix, for which four waves have fewer loads on their way
-(GELU with bias and residual 187886, 195715). Stores of single elements spill scalar registers beside 256 accumulators
-of a lane."""
+`PREFERRED` and of this: bf16 163116, 149586; fp8 (`WITHOUT_REGISTERS`) 94313, 82908. Slots that are constants
+(`async_wide`) take 148476 and 82872, for three times the time to compile; `async_late` 150996 and 84835. By the last:
+what ends behind K gains as much (K of 4104 in rows of 4160 164888, 154263), but not rows that begin within a cache
+line, of which each step takes two (4104 in rows of 4104 190200, 195713). So do expressions (GELU 182148, 168764), but
+not those that read a matrix, for which four waves have fewer loads on their way (GELU with bias and residual 187886,
+195715). Stores of single elements spill scalar registers beside 256 accumulators of a lane."""
+COPIED_BY_DIGITS = "async_late"
+"""The same where digits go round the loop, which advance once for its two steps: by the model on gfx950, 3 x 3
+convolutions of 32 images of 56 x 56 with 128 to 256 channels 105179 cycles, by `COPIED` 106946."""
 COPIED_WITH_POWERS = "async_wide"
 """The same by eight waves for fp4 with powers of two, which have no form with accumulators apart: by the model 55486
 cycles of 4096 x 4096 x 4096 with scales in tiles, `PREFERRED` with 128 x 128 takes 77109."""
@@ -48,13 +51,14 @@ def large_blocks(wish: Wish, preferred: str, target: Target) -> Iterator[Plan]:
     """
     if _pays_turns(wish, preferred, target):
         yield _turns(wish, target)
-    depth = depth_of(LARGE, COPIED, wish.dtype, target)
+    copied = COPIED_BY_DIGITS if wish.merged else COPIED
+    depth = depth_of(LARGE, copied, wish.dtype, target)
     long = _is_long(wish, depth)
     if wish.powers and long and wish.k % depth == 0 and pays_copies(wish, COPIED_WITH_POWERS, EIGHT_WAVES, target):
         yield Plan(COPIED_WITH_POWERS, (LARGE, LARGE, depth), EIGHT_WAVES)
     plain = wish.arrays == 2 and not (wish.matrices or wish.single)
-    if plain and wish.in_lines and long and pays_copies(wish, COPIED, FOUR_WAVES, target):
-        yield Plan(COPIED, (LARGE, LARGE, depth), FOUR_WAVES)
+    if plain and wish.in_lines and long and pays_copies(wish, copied, FOUR_WAVES, target):
+        yield Plan(copied, (LARGE, LARGE, depth), FOUR_WAVES)
 
 
 def pays_large(wish: Wish, schedule: str, waves: tuple[int, int], target: Target) -> bool:

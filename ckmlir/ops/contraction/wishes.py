@@ -69,6 +69,7 @@ class Wish(NamedTuple):
         turned: whether packed elements share bytes across K, and are turned in registers on their way to LDS, as they
             are or when they have become another type.
         reads_turn: of A and of B, whether reads of LDS turn them instead.
+        merged: whether A or B is a matrix of merged dimensions, whose digits go round the loop.
     """
 
     m: int
@@ -94,6 +95,7 @@ class Wish(NamedTuple):
     stays: bool = False
     turned: bool = False
     reads_turn: tuple[bool, ...] = (False, False)
+    merged: bool = False
 
     @property
     def partial(self) -> bool:
@@ -140,6 +142,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         packed and problem.op in ("", "acc") and aligned > 1 and dwords,
         bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
         turned=any(one and not read for one, read in turned), reads_turn=tuple(read for _, read in turned),
+        merged=bool(problem.merged or problem.windows),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ class Block(Struct):
         instructions: In order.
         effects: Of each instruction.
         successors, predecessors: Addresses of the blocks that may follow and precede.
+        arrangement: Of a copy (`flags.unfold`): which numbers, from 1 on, are in the registers that a loop hands round.
     """
 
     start: int
@@ -23,6 +24,11 @@ class Block(Struct):
     effects: list[Effects] = field(default_factory=list)
     successors: list[int] = field(default_factory=list)
     predecessors: list[int] = field(default_factory=list)
+    arrangement: int = 0
+
+    def site(self, instruction: Instruction) -> int:
+        """The name of an instruction here: where a loop hands slots of LDS round, it touches others in each copy."""
+        return instruction.address + (self.arrangement << 48)
 
 
 class ControlFlow(Struct):

@@ -1,4 +1,5 @@
 """The few constants that decide where control goes: which scalar registers hold 0, 1, all ones, or all active lanes.
+And those that say which buffer of LDS is meant: numbers that a loop hands round scalar registers by moves.
 
 Compilers carry "does the loop run?" and the like through merged paths as a mask of lanes or as a number, in scalar
 registers, or in lanes of a VGPR where these do not suffice. Followed is what sets, copies, saves, combines and asks
@@ -45,9 +46,34 @@ def asked_for(flow: ControlFlow) -> frozenset[int]:
     return frozenset(found)
 
 
-def after(known: dict[int, int], instruction: Instruction, effects: Effects) -> dict[int, int]:
-    """What is known behind an instruction."""
+def handed_round(flow: ControlFlow) -> frozenset[int]:
+    """The scalar registers that moves hand a number on to and get it back from: of these every constant is followed."""
+    moves: dict[int, set[int]] = {}
+    for block in flow.blocks.values():
+        for instruction in block.instructions:
+            if instruction.mnemonic == "s_mov_b32":
+                (to, *_), (of, *_) = (_halves(one) or [-1] for one in (*instruction.destinations, *instruction.sources))
+                if to >= 0 and of >= 0:
+                    moves.setdefault(of, set()).add(to)
+    return frozenset(one for one in moves if one in _reached(moves, one))
+
+
+def _reached(moves: dict[int, set[int]], begin: int) -> set[int]:
+    found, waiting = set[int](), [begin]
+    while waiting:
+        new = moves.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def after(
+    known: dict[int, int], instruction: Instruction, effects: Effects, turning: frozenset[int] = frozenset()
+) -> dict[int, int]:
+    """What is known behind an instruction; `turning` as `handed_round` gives it."""
     results = _results(instruction, known)
+    if instruction.mnemonic == "s_mov_b32" and instruction.sources[0].kind == "imm":
+        results |= {at: instruction.sources[0].index for at in _halves(instruction.destinations[0]) if at in turning}
     written, lane = effects.writes, _lane(instruction, "write")
     kept = {
         at: value

@@ -14,7 +14,15 @@ from msgspec.structs import replace
 
 from ckmlir.sim.analysis.blocks import Block, ControlFlow
 from ckmlir.sim.analysis.conditions import Conditions, Facts, Key
-from ckmlir.sim.analysis.constants import AT_START, SCC_VALUE, Constants, after, asked_for, branch_taken
+from ckmlir.sim.analysis.constants import (
+    AT_START,
+    SCC_VALUE,
+    Constants,
+    after,
+    asked_for,
+    branch_taken,
+    handed_round,
+)
 
 _MOST_COPIES: Final = 16
 """Of one block by constants, and as many by conditions; what more of them would tell apart is taken together."""
@@ -32,7 +40,7 @@ def unfold(flow: ControlFlow) -> ControlFlow:
     """
     if flow.entry not in flow.blocks:
         return flow
-    conditions, wanted = Conditions(flow), asked_for(flow)
+    conditions, wanted, turning = Conditions(flow), asked_for(flow), handed_round(flow)
     begin: Place = flow.entry, AT_START, _NO_FACTS
     places = _Places(begin)
     successors: dict[int, list[int]] = {}
@@ -43,7 +51,7 @@ def unfold(flow: ControlFlow) -> ControlFlow:
         known, held = dict(constants), dict(facts)
         for instruction, effects in zip(block.instructions, block.effects, strict=True):
             condition = conditions.condition(held, instruction) if conditions else None
-            known = after(known, instruction, effects)
+            known = after(known, instruction, effects, turning)
             if conditions:
                 held = conditions.after(held, instruction, effects)
             if condition is not None:
@@ -56,8 +64,12 @@ def unfold(flow: ControlFlow) -> ControlFlow:
             following.append(key)
         successors[places.keys[place]] = following
     starts = {key: address for (address, _, _), key in places.keys.items()}
+    slots = {key: frozenset(one for one in known if one[0] in turning) for (_, known, _), key in places.keys.items()}
+    numbers = {one: number for number, one in enumerate(dict.fromkeys((frozenset[tuple[int, int]](), *slots.values())))}
     blocks = {
-        key: replace(flow.blocks[starts[key]], successors=successors[key], predecessors=[])
+        key: replace(
+            flow.blocks[starts[key]], successors=successors[key], predecessors=[], arrangement=numbers[slots[key]]
+        )
         for key in _order(flow.entry, successors)
     }
     for key, block in blocks.items():

@@ -30,37 +30,38 @@ class LdsAddresses:
         self._size = kernel.metadata.max_flat_workgroup_size or 1024
         self._bytes = _touched(flow, _packed_id(self._size, kernel.descriptor.workitem_id_dimensions))
         self._copies = {
-            instruction.address
+            block.site(instruction)
             for block in flow.blocks.values()
             for instruction, effects in zip(block.instructions, block.effects)
             if effects.lds is not None and effects.lds.direct and effects.lds.writes
         }
-        self._has_slots = any(self._bytes.get(address, UNKNOWN) == UNKNOWN for address in self._copies)
+        self._has_slots = any(self.bytes_of(site) == UNKNOWN for site in self._copies)
 
-    def may_conflict(self, one: Instruction, two: Instruction) -> bool:
-        """Whether two instructions may touch the same byte, one of them writing it, in an order that nobody keeps.
+    def may_conflict(self, one: int, two: int) -> bool:
+        """Whether instructions at two sites may touch the same byte, one of them writing it, in an order that nobody
+        keeps.
 
         Copies from memory of one wave land in the order of their issue, so two of them only conflict between waves.
         """
         if not _overlap(self.bytes_of(one), self.bytes_of(two)):
             return False
-        if one.address not in self._copies or two.address not in self._copies:
+        if one not in self._copies or two not in self._copies:
             return True
         return any(
-            _overlap(mine.get(one.address, UNKNOWN), theirs.get(two.address, UNKNOWN))
+            _overlap(mine.get(one, UNKNOWN), theirs.get(two, UNKNOWN))
             for wave, mine in enumerate(self._by_wave)
             for other, theirs in enumerate(self._by_wave)
             if wave != other
         )
 
-    def tell(self, one: Instruction, two: Instruction) -> bool:
-        """Whether the code tells where two instructions are: not where copies from memory go to slots of LDS that are
-        chosen at run time, and one of the two is at no place that is known."""
+    def tell(self, one: int, two: int) -> bool:
+        """Whether the code tells where instructions at two sites are: not where copies from memory go to slots of
+        LDS that are chosen at run time, and one of the two is at no place that is known."""
         return not self._has_slots or UNKNOWN not in (self.bytes_of(one), self.bytes_of(two))
 
-    def bytes_of(self, instruction: Instruction) -> Range:
-        """The bytes an instruction can touch."""
-        return self._bytes.get(instruction.address, UNKNOWN)
+    def bytes_of(self, site: int) -> Range:
+        """The bytes that the instruction at a site (`Block.site`) can touch."""
+        return self._bytes.get(site, UNKNOWN)
 
     @cached_property
     def _by_wave(self) -> list[dict[int, Range]]:
@@ -74,7 +75,7 @@ def _overlap(one: Range, two: Range) -> bool:
 
 
 def _touched(flow: ControlFlow, ids: Range) -> dict[int, Range]:
-    """The bytes that instructions can touch, by address, where v0 starts with such values."""
+    """The bytes that instructions can touch, by their sites, where v0 starts with such values."""
     touched: dict[int, Range] = {}
     states: dict[int, tuple[Ranges, ActiveLanes]] = {flow.entry: ({VECTOR: ids}, ActiveLanes(True, frozenset()))}
     visits: dict[int, int] = {}
@@ -89,7 +90,8 @@ def _touched(flow: ControlFlow, ids: Range) -> dict[int, Range]:
         for instruction, effects in zip(block.instructions, block.effects):
             if effects.lds is not None:
                 found = _bytes(instruction, effects, ranges)
-                touched[instruction.address] = found.hull(touched.get(instruction.address, found))
+                site = block.site(instruction)
+                touched[site] = found.hull(touched.get(site, found))
             advance(ranges, instruction, effects, lanes.all)
             lanes = lanes.after(instruction, effects)
         for successor in block.successors:

@@ -17,7 +17,7 @@ COUNTER_MAXIMUM: Final = {Counter.VM: 63, Counter.LGKM: 15, Counter.EXP: 7}
 
 
 class Access(NamedTuple):
-    """An access in flight: the address of its instruction, and that of the last barrier it was in flight at, or -1."""
+    """An access in flight: the site of its instruction, and that of the last barrier it was in flight at, or -1."""
 
     site: int
     barrier: int = -1

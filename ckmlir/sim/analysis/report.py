@@ -61,9 +61,9 @@ def _missing(subject: _Subject, *, ordered_copies: bool = True) -> list[MissingW
     if any(not item.registers for item in missing):
         addresses = LdsAddresses(flow, subject.kernel)
         missing = [
-            item._replace(is_told=bool(item.registers) or addresses.tell(item.access, item.use))
+            item._replace(is_told=bool(item.registers) or addresses.tell(*item.sites))
             for item in missing
-            if item.registers or addresses.may_conflict(item.access, item.use)
+            if item.registers or addresses.may_conflict(*item.sites)
         ]
     return missing
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ckmlir.sim.analysis.blocks import ControlFlow
+from ckmlir.sim.analysis.blocks import Block, ControlFlow
 from ckmlir.sim.analysis.effects import Counter, Effects, Kind
 from ckmlir.sim.analysis.pending import NOTHING, Access, Pending, Queue, Snapshot
 from ckmlir.sim.analysis.registers import RegisterSet
@@ -34,6 +34,7 @@ class MissingWait(NamedTuple):
         registers: Registers used too early; none when it is LDS.
         barrier: For LDS: the barrier that the access was in flight at, None when the wave itself reads too early.
         is_told: Whether the code tells where in LDS both are.
+        sites: For LDS: where both are (`Block.site`).
     """
 
     use: Instruction
@@ -43,20 +44,18 @@ class MissingWait(NamedTuple):
     registers: RegisterSet = 0
     barrier: Instruction | None = None
     is_told: bool = True
+    sites: tuple[int, int] = (0, 0)
 
 
 class Step(NamedTuple):
     """An instruction with what the analysis needs of it."""
 
     instruction: Instruction
+    site: int
+    """The name of the accesses that it starts."""
     effects: Effects
     touched: RegisterSet
     waits: tuple[tuple[Counter, int], ...]
-
-    @property
-    def address(self) -> int:
-        """Of the instruction: the name of the accesses it starts."""
-        return self.instruction.address
 
     @property
     def is_barrier(self) -> bool:
@@ -71,10 +70,10 @@ class WaitAnalysis:
         """`ordered_copies`: copies from memory to LDS land in the order of their issue."""
         self.flow, self._ordered_copies = flow, ordered_copies
         self.steps = {
-            start: [_step(*pair) for pair in zip(block.instructions, block.effects)]
+            start: [_step(block, *pair) for pair in zip(block.instructions, block.effects)]
             for start, block in flow.blocks.items()
         }
-        self.site = {step.address: step for steps in self.steps.values() for step in steps}
+        self.site = {step.site: step for steps in self.steps.values() for step in steps}
         self._kinds: dict[Counter, dict[int, Kind]] = {counter: {} for counter in Counter}
         for site, step in self.site.items():
             for counter, kind in step.effects.events:
@@ -126,9 +125,9 @@ class WaitAnalysis:
         if step.is_barrier:
             state.late.clear()
             for counter in (Counter.VM, Counter.LGKM):
-                self._cross(state.queues[counter], step.address)
+                self._cross(state.queues[counter], step.site)
         for counter, _ in step.effects.events:
-            state.queues[counter].issue(step.address)
+            state.queues[counter].issue(step.site)
             complete = state.queues[counter].overflow(self._kinds[counter].__getitem__)
             state.late.update(access for access in complete if access.barrier >= 0)
 
@@ -215,12 +214,13 @@ class WaitAnalysis:
                 barrier = self.site[access.barrier].instruction if access.barrier >= 0 else None
                 needed = self._enough_at_barrier[counter, access] if barrier else self._enough(queue, access)
                 yield MissingWait(
-                    step.instruction, self.site[access.site].instruction, counter, needed, barrier=barrier
-                )
+                    step.instruction, self.site[access.site].instruction, counter, needed, barrier=barrier,
+                    sites=(access.site, step.site),
+                )  # fmt: skip
 
 
-def _step(instruction: Instruction, effects: Effects) -> Step:
+def _step(block: Block, instruction: Instruction, effects: Effects) -> Step:
     waits: tuple[tuple[Counter, int], ...] = ()
     if instruction.mnemonic == "s_waitcnt":
         waits = tuple((counter, instruction.modifiers[counter.value]) for counter in Counter)
-    return Step(instruction, effects, effects.reads | effects.writes, waits)
+    return Step(instruction, block.site(instruction), effects, effects.reads | effects.writes, waits)
