@@ -4,7 +4,8 @@ LLVM reads all arguments where a kernel begins, and computes there what follows 
 it begins or ends so takes scalar registers through its steady loop too. Of many arguments that is more than there are,
 and the rest goes to lanes of vector registers. But memory still has them: so a turn reads what it needs where it
 begins, and again behind its last steady loop, and computes anew what follows. Of few arguments it does so where the
-steady loop copies to LDS: each copy has an offset in a scalar register, and where it writes in another.
+steady loop copies to LDS: each copy has an offset in a scalar register, and where it writes in another. Of several it
+costs nothing, since a turn has a steady loop's time.
 
 A steady loop that no other is around is like one in a single turn, which begins behind the last branch before the loop.
 Many numbers are needed before that branch only, and others behind it: gradients of three-dimensional images kept 3 to
@@ -34,6 +35,9 @@ REPEATED = frozenset(
     )
 )  # fmt: skip
 """Operations that a turn does again, for an instruction or a few; divisions by constants only."""
+SEVERAL = 96
+"""Bytes of arguments beyond which turns around a steady loop read them again: stream-K's with D tensors, whose sums by
+pairs kept 2 or 3 scalar registers in lanes."""
 MATRIX, COPY = "mfma", "load.async.lds"
 """Parts of the names of matrix instructions, and of copies to LDS."""
 DIVISIONS = ("llvm.sdiv", "llvm.udiv")
@@ -63,7 +67,7 @@ def _reload(function: ir.Operation) -> None:
             if arguments.are_many:
                 way = flow.way_to(loop)
                 _begin_anew(flow, flow.around(way), [loop], way, arguments)
-        elif steady and (arguments.are_many or any(_has(flow, one.places, COPY) for one in steady)):
+        elif steady and (arguments.bytes > SEVERAL or any(_has(flow, one.places, COPY) for one in steady)):
             _begin_anew(flow, loop, steady, flow.entry(loop), arguments)
 
 

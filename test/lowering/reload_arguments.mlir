@@ -1,6 +1,6 @@
 // Turns of a loop around a steady loop read kernel arguments again where they begin and behind the steady loop, and
 // compute anew what follows from them alone. So does what is around a steady loop that is in no other one. They do where
-// there are many arguments, or where the steady loop copies to LDS.
+// there are several arguments, and of few where the steady loop copies to LDS.
 
 // RUN: ckmlir-opt %s --ck-reload-arguments | filecheck %s
 

@@ -201,3 +201,11 @@ def test_copies_to_lds_leave_scalar_registers(schedule: str) -> None:
     problem = STREAM.problem(m=300, n=500, k=1032, schedule=schedule)
     kernel = compile_kernel(STREAM, STREAM.spec(problem, target), target)
     assert kernel.code_object.kernel(kernel.kernel_name).metadata.sgpr_spill_count == 0
+
+
+def test_sums_by_pairs_leave_scalar_registers() -> None:
+    """Turns read arguments again where there are D tensors; kept through the loop, three were in lanes."""
+    target = get_target("gfx90a")
+    problem = STREAM.problem(m=56, n=2056, k=1464, dtype="bf16", op="alpha * acc + beta * d0", reduction="tree")
+    kernel = compile_kernel(STREAM, STREAM.spec(problem, target), target)
+    assert kernel.code_object.kernel(kernel.kernel_name).metadata.sgpr_spill_count == 0
