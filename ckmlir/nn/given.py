@@ -337,7 +337,10 @@ def read(what: str, array: Any, target: Target, packed: str | None = None, *, wr
     lies = array if written else home.packed(array)
     view = view_of(lies)
     dtype = _dtype(what, view.dtype, target, packed)
-    return Given(what, lies, home, view.shape, view.strides, dtype, view.address if view.on_gpu else 0)
+    strides = view.strides
+    if not written and not view.on_gpu:  # a dimension without neighbours may have any stride, below 0 too
+        strides = packed_strides(tuple(max(length, 1) for length in view.shape))
+    return Given(what, lies, home, view.shape, strides, dtype, view.address if view.on_gpu else 0)
 
 
 def read_numbers(what: str, array: Any, target: Target) -> Given:

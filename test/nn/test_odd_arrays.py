@@ -142,3 +142,13 @@ class Exported:
 def test_arrays_by_dlpack(session: nn.Session, view: Callable[[Array], Array]) -> None:
     """With gaps, turned, and backwards."""
     np.testing.assert_array_equal(nn.asarray(Exported(view(X))).numpy(), view(X))
+
+
+@pytest.mark.parametrize("length", [0, 1, 3])
+def test_dimensions_without_neighbours_have_any_stride(session: nn.Session, length: int) -> None:
+    """Backwards, or repeated: NumPy and PyTorch call an array contiguous whatever such a stride is."""
+    a = X[:4, :length].copy()[:, ::-1]
+    np.testing.assert_allclose(exact(nn.einsum("mk,nk->mn", a, a)), exact(a) @ exact(a).T, rtol=1e-2, atol=1e-2)
+    repeated = as_tensor(X[:4, :1]).expand(4, 1).as_strided((4, 1), (1, 0))
+    np.testing.assert_allclose(exact(nn.einsum("mk,nk->mn", repeated, repeated)), exact(repeated) @ exact(repeated).T,
+                               rtol=1e-2, atol=1e-2)  # fmt: skip
