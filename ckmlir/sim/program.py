@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
 from ckmlir.sim import selection, step_recording
-from ckmlir.sim.checks.layout import INITIALISATION, RECORDING, WAIT
+from ckmlir.sim.checks.layout import INITIALISATION, INTERLEAVING, RECORDING, WAIT
 from ckmlir.sim.checks.shadow import shadow_record
 from ckmlir.sim.checks.variants import checked
 from ckmlir.sim.decode import Instruction, UnknownInstruction, decode
@@ -22,6 +22,7 @@ from ckmlir.sim.register_index import GPR_INDEX_ENABLE, TURNS_INDEXING_ON
 from ckmlir.sim.selected import Environment, Selected
 from ckmlir.sim.state import RECORD_BYTES, VECTOR_SKIP
 from ckmlir.sim.statistics import category_of
+from ckmlir.sim.wave_turns import turn_record
 
 MODE_REGISTER = 1
 _INDIRECT = ("s_swappc_b64", "s_setpc_b64", "s_call_b64")
@@ -122,7 +123,8 @@ class Program:
         return chosen
 
     def _with_checks(self, chosen: list[Selected], flags: int) -> list[Selected]:
-        """The handlers of all records: checked variants, and before them shadows, waits and records of runs."""
+        """The handlers of all records: checked variants, and before them ends of turns, shadows, waits and records of
+        runs."""
         records: list[Selected] = []
         self._instruction_of: list[int] = []
         own = []
@@ -134,9 +136,9 @@ class Program:
         runs = step_recording.run_records(self.instructions) if flags & RECORDING else {}
         self.run_starts = list(runs)
         for number, (selected, instruction) in enumerate(zip(chosen, self.instructions)):
+            turn = turn_record(instruction.mnemonic) if flags & INTERLEAVING else None
             shadow = shadow_record(instruction, selected) if flags & INITIALISATION else None
-            if shadow is not None:
-                records.append(shadow)
+            records += (one for one in (turn, shadow) if one is not None)
             records += waits.before(instruction, selected) if waits else ()
             if number in runs:
                 records.append(runs[number])

@@ -16,7 +16,7 @@ from ckmlir.sim import launch as abi
 from ckmlir.sim import state
 from ckmlir.sim.checks.finding import Finding
 from ckmlir.sim.checks.initial_shadows import define_initial_registers
-from ckmlir.sim.checks.layout import INITIALISATION
+from ckmlir.sim.checks.layout import INITIALISATION, INTERLEAVING
 from ckmlir.sim.checks.monitor import Monitor
 from ckmlir.sim.checks.place import Place
 from ckmlir.sim.checks.promises import broken_promises
@@ -34,6 +34,7 @@ from ckmlir.sim.program import Program
 from ckmlir.sim.scheduler import PAUSED
 from ckmlir.sim.state import ErrorKind
 from ckmlir.sim.statistics import RunStatistics
+from ckmlir.sim.wave_turns import turn_lengths
 
 _ORDER_ROWS = 16
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -140,6 +141,8 @@ class Runner:
         self.order = np.stack([self.surroundings.random.permutation(self.waves) for _ in range(_ORDER_ROWS)]).astype(
             np.uint32
         )
+        interleaved = flags & INTERLEAVING
+        self.turn_lengths = turn_lengths(self.surroundings.random) if interleaved else np.zeros(0, np.uint64)
         self.lds_template = np.resize(self.surroundings.poison, max(self.lds.size, 1))
         descriptor = self.kernel.descriptor
         vector = min(descriptor.accum_offset, descriptor.allocated_vgprs, 256)
@@ -153,6 +156,7 @@ class Runner:
             state.WAVES: self.blocks.address, state.WAVE_COUNT: self.waves,
             state.WAVE_ORDER: int(self.order.ctypes.data), state.WAVE_ORDER_ROWS: _ORDER_ROWS,
             state.TEMPLATE: self.template.address, state.LDS_TEMPLATE: int(self.lds_template.ctypes.data),
+            state.TURN_LENGTHS: int(self.turn_lengths.ctypes.data) if interleaved else 0,
             state.GRID_X: self.grid[0], state.GRID_Y: self.grid[1],
             state.WAIT_CHUNK_SHIFT: chunk_shift(self.lds.size),
             state.USED_VGPR_BYTES: vector * state.VGPR_BYTES, state.USED_AGPR_BYTES: accumulation * state.VGPR_BYTES,

@@ -4,7 +4,9 @@ varies, until all end.
 A wave stops at a barrier, at its end, where it waits for another workgroup, or with an error; a round lets every
 living wave run once. When all living waves have stopped at a barrier, the barrier is complete by construction; waves
 that ended do not take part (as on hardware). Where some wait for another workgroup, the scheduler returns; called
-again, it lets those alone run (`interleaving.py`).
+again, it lets those alone run (`interleaving.py`). Where turns end between accesses (`wave_turns.py`), a round has
+several passes: each lets those waves go on whose turn alone was over, in another order, and under the same numbers of
+turns, so that the race check knows who is who.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from ckmlir.sim import state
 from ckmlir.sim.checks import layout, race_lds, recording, wait_lds
 from ckmlir.sim.state import Status
+from ckmlir.sim.wave_turns import LENGTHS
 
 
 def _load(offset: int, name: str, type: str = "i64") -> str:
@@ -90,6 +93,9 @@ entry:
   %round_at = getelementptr i8, ptr %context, i64 {state.ROUND}
   %turn_at = getelementptr i8, ptr %context, i64 {state.TURN}
   %setup_bytes = add i64 %vgpr_bytes, {state.VGPR}
+{_load(state.TURN_LENGTHS, "turn_lengths", "ptr")}  %ends_turns = icmp ne ptr %turn_lengths, null
+  %turns_taken_at = getelementptr i8, ptr %context, i64 {state.TURNS_TAKEN}
+  %turn_left_at = getelementptr i8, ptr %context, i64 {state.TURN_LEFT}
   %goes_on = icmp ne i64 %resumed, 0
   %paused_at = getelementptr i8, ptr %context, i64 {state.PAUSED}
   br label %group_head
@@ -166,16 +172,31 @@ forget:
 begin_turns:
   %paused_before = load i64, ptr %paused_at, align 8
   %all_go_on = icmp eq i64 %paused_before, 0
+  br label %pass
+pass:
+  %passes = phi i64 [ 0, %begin_turns ], [ %passes_next, %pass_done ]
+  %ended_before = phi i64 [ 0, %begin_turns ], [ %ended_next, %pass_done ]
+  %pausing_before = phi i64 [ 0, %begin_turns ], [ %pausing_next, %pass_done ]
+  %begins_round = icmp eq i64 %passes, 0
+  %mixing = add i64 %round_number, %passes
+  %mixing_row = urem i64 %mixing, %order_rows
+  %mixing_start = mul i64 %mixing_row, %wave_count
   br label %turn
 turn:
-  %t = phi i64 [ 0, %begin_turns ], [ %t_next, %turn_done ]
-  %living = phi i64 [ 0, %begin_turns ], [ %living_next, %turn_done ]
-  %ended = phi i64 [ 0, %begin_turns ], [ %ended_next, %turn_done ]
-  %waiting = phi ptr [ null, %begin_turns ], [ %waiting_next, %turn_done ]
-  %pausing = phi i64 [ 0, %begin_turns ], [ %pausing_next, %turn_done ]
-  %this_turn = add i64 %round_turn, %t
+  %t = phi i64 [ 0, %pass ], [ %t_next, %turn_done ]
+  %living = phi i64 [ 0, %pass ], [ %living_next, %turn_done ]
+  %ended = phi i64 [ %ended_before, %pass ], [ %ended_next, %turn_done ]
+  %waiting = phi ptr [ null, %pass ], [ %waiting_next, %turn_done ]
+  %pausing = phi i64 [ %pausing_before, %pass ], [ %pausing_next, %turn_done ]
+  %switching = phi i64 [ 0, %pass ], [ %switching_next, %turn_done ]
+  %mixed_index = add i64 %mixing_start, %t
+  %mixed_slot = getelementptr i32, ptr %order, i64 %mixed_index
+  %mixed = load i32, ptr %mixed_slot, align 4
+  %mixed64 = zext i32 %mixed to i64
+  %place = select i1 %begins_round, i64 %t, i64 %mixed64
+  %this_turn = add i64 %round_turn, %place
   store i64 %this_turn, ptr %turn_at, align 8
-  %order_index = add i64 %row_start, %t
+  %order_index = add i64 %row_start, %place
   %order_slot = getelementptr i32, ptr %order, i64 %order_index
   %chosen = load i32, ptr %order_slot, align 4
   %chosen64 = zext i32 %chosen to i64
@@ -187,10 +208,23 @@ turn:
   br i1 %over, label %turn_done, label %living_wave
 living_wave:
   %has_paused = icmp eq i32 %status, {Status.YIELDED}
-  %may_run = or i1 %has_paused, %all_go_on
-  br i1 %may_run, label %run, label %stays
+  %may_begin = or i1 %has_paused, %all_go_on
+  %has_switched = icmp eq i32 %status, {Status.SWITCHED}
+  %may_run = select i1 %begins_round, i1 %may_begin, i1 %has_switched
+  br i1 %may_run, label %choose_length, label %stays
 stays:
   br label %turn_done
+choose_length:
+  br i1 %ends_turns, label %take_length, label %run
+take_length:
+  %turns_taken = load i64, ptr %turns_taken_at, align 8
+  %turns_taken_next = add i64 %turns_taken, 1
+  store i64 %turns_taken_next, ptr %turns_taken_at, align 8
+  %length_index = urem i64 %turns_taken, {LENGTHS}
+  %length_at = getelementptr i64, ptr %turn_lengths, i64 %length_index
+  %length = load i64, ptr %length_at, align 8
+  store i64 %length, ptr %turn_left_at, align 8
+  br label %run
 run:
   %resume_at = getelementptr i8, ptr %this, i64 {state.RESUME}
   %record = load ptr, ptr %resume_at, align 8
@@ -213,17 +247,27 @@ ran:
   %pauses = icmp eq i32 %result, {Status.YIELDED}
   %pauses64 = zext i1 %pauses to i64
   %pausing_here = or i64 %pausing, %pauses64
+  %switches = icmp eq i32 %result, {Status.SWITCHED}
+  %switches64 = zext i1 %switches to i64
+  %switching_here = or i64 %switching, %switches64
   br label %turn_done
 turn_done:
   %counted = phi i64 [ 0, %turn ], [ %alive64, %ran ], [ 1, %stays ]
   %ended_next = phi i64 [ %ended, %turn ], [ %ended_here, %ran ], [ %ended, %stays ]
   %waiting_next = phi ptr [ %waiting, %turn ], [ %waiting_here, %ran ], [ %this, %stays ]
   %pausing_next = phi i64 [ %pausing, %turn ], [ %pausing_here, %ran ], [ %pausing, %stays ]
+  %switching_next = phi i64 [ %switching, %turn ], [ %switching_here, %ran ], [ %switching, %stays ]
   %living_next = add i64 %living, %counted
   %t_next = add i64 %t, 1
   %t_more = icmp ult i64 %t_next, %wave_count
-  br i1 %t_more, label %turn, label %round_done
+  br i1 %t_more, label %turn, label %pass_done
+pass_done:
+  %passes_next = add i64 %passes, 1
+  %some_switch = icmp ne i64 %switching_next, 0
+  br i1 %some_switch, label %pass, label %round_done
 round_done:
+  %last_turn = add i64 %turn_before, %wave_count
+  store i64 %last_turn, ptr %turn_at, align 8
   store i64 %pausing_next, ptr %paused_at, align 8
   %some_pause = icmp ne i64 %pausing_next, 0
   br i1 %some_pause, label %give_up, label %complete

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ckmlir.sim import step_recording
+from ckmlir.sim import step_recording, wave_turns
 from ckmlir.sim.alu_families import Emitted
 from ckmlir.sim.checks.shadow import emit_shadow
 from ckmlir.sim.checks.wait_handlers import PREFIX as WAIT_PREFIX
@@ -55,6 +55,8 @@ def emit(key: HandlerKey, name: str) -> Emitted:
         return emit_shadow(key, name)
     if key == step_recording.RUN:
         return step_recording.emit_run(name)
+    if key == wave_turns.TURN:
+        return wave_turns.emit_turn(name)
     if key.mnemonic.startswith(WAIT_PREFIX):
         return emit_wait(key, name)
     for family in FAMILIES:

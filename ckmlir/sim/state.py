@@ -83,6 +83,8 @@ WORK_ZEROS = WORK_MATRIX_C + 32 * 256  # four rows that nobody writes
 # for the race check the turns of each, how many there are, and the address of those that this one knows of by flags.
 PAUSES = WORK_ZEROS + 4 * VGPR_BYTES
 PAUSED, TURN_SPAN, FLAG_GROUPS, KNOWN_FLAGS = PAUSES + 8, PAUSES + 16, PAUSES + 24, PAUSES + 32
+# Turns that end between accesses (`wave_turns.py`): their table, or 0, how many were taken, and what this one has left.
+TURN_LENGTHS, TURNS_TAKEN, TURN_LEFT = PAUSES + 40, PAUSES + 48, PAUSES + 56
 CONTEXT_BYTES = PAUSES + 64
 
 # Apertures of flat addresses: LLVM only looks at the upper 32 bits (AMDGPU user guide, "Flat" address space).
@@ -97,6 +99,7 @@ class Status:
     BARRIER = 1
     FAILED = 2
     YIELDED = 3
+    SWITCHED = 4
 
 
 class Stop:

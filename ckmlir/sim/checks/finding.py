@@ -121,6 +121,10 @@ CHECKERS: dict[str, Checker] = {
         ),
         Checker("clamped", "buffer accesses that the size of the buffer refuses", on_request=True),
         Checker("unaligned", "accesses of dwords that are not dword-aligned", on_request=True),
+        Checker(
+            "interleaving", "numbers that hang on a missing barrier, as waves take turns between accesses too",
+            on_request=True,
+        ),
     )
 }  # fmt: skip
 """All checkers, in the order of reports."""

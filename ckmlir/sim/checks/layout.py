@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # Flags of the checks that are compiled into a handler (modifier "checks" of its key), and of the context's CHECKED.
 MEMORY, RACE, CLAMPED, UNALIGNED, BARRIER, INITIALISATION, WAIT = 1, 2, 4, 8, 16, 32, 64
+INTERLEAVING = 128  # no check of its own: waves take shorter turns (`wave_turns.py`)
 RECORDING = 256  # no check: handlers also write down what they access (`step_recording.py`)
 FLAGS = {
     "memory": MEMORY,
@@ -13,6 +14,7 @@ FLAGS = {
     "barrier": BARRIER,
     "initialisation": INITIALISATION,
     "wait": WAIT,
+    "interleaving": INTERLEAVING,
 }
 IN_HANDLERS = MEMORY | RACE | CLAMPED | UNALIGNED | WAIT | RECORDING
 

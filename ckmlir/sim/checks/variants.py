@@ -21,6 +21,11 @@ def flags_of(checks: Iterable[str]) -> int:
     return sum(layout.FLAGS.get(name, 0) for name in set(checks))
 
 
+def accesses_memory(mnemonic: str) -> bool:
+    """Whether an instruction reads or writes memory, LDS or scratch."""
+    return mnemonic.startswith(_MEMORY) and not mnemonic.startswith(_IN_REGISTERS)
+
+
 def is_atomic_load(instruction: Instruction) -> bool:
     """Whether a load of at most 8 bytes is how an atomic load of a scope of several workgroups is compiled.
 
@@ -40,7 +45,7 @@ def checked(selected: Selected, instruction: Instruction, flags: int) -> Selecte
     nothing to check."""
     name = selected.key.mnemonic
     wanted = flags & layout.BARRIER if name == "s_barrier" else 0
-    if name.startswith(_MEMORY) and not name.startswith(_IN_REGISTERS):
+    if accesses_memory(name):
         to_lds = name.startswith(("ds_", "flat_")) or selected.key.modifier("lds")
         wanted = flags & (layout.IN_HANDLERS if to_lds else layout.IN_HANDLERS & ~layout.WAIT)
     if not wanted:

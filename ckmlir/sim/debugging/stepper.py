@@ -24,7 +24,7 @@ from ckmlir.sim.runner import Runner
 from ckmlir.sim.state import Status
 
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
-_STEPPED = 4  # what a chain of handlers returns here, and never to the scheduler: the wave is at a chosen record
+_STEPPED = 5  # what a chain of handlers returns here, and never to the scheduler: the wave is at a chosen record
 
 
 class Visitor(Protocol):
