@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import numpy as np
+from ml_dtypes import bfloat16
 
-KINDS = {"F32": np.float32, "F16": np.float16}
+KINDS = {"F32": np.float32, "F16": np.float16, "BF16": bfloat16}
+EARLIER = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}  # names of files from TensorFlow
 
 
 def made(n: int = 64, inner: int = 128, layers: int = 2, words: int = 50, seed: int = 0) -> dict[str, np.ndarray]:
@@ -38,5 +40,8 @@ def loaded(path: Path) -> dict[str, np.ndarray]:
         if name != "__metadata__" and entry["dtype"] in KINDS:
             begin, end = (start + offset for offset in entry["data_offsets"])
             numbers = np.frombuffer(data[begin:end], KINDS[entry["dtype"]])
-            found[name.removeprefix("bert.")] = numbers.reshape(entry["shape"])
+            name = name.removeprefix("bert.")
+            for earlier, today in EARLIER.items():
+                name = name.replace(earlier, today)
+            found[name] = numbers.reshape(entry["shape"])
     return found

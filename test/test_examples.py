@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -70,6 +71,17 @@ def test_encoder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     runpy.run_path(str(EXAMPLES / "encoder.py"), run_name="__main__")
     output = capsys.readouterr().out
     assert "on the simulator (gfx942): (20, 64) states, 7 kernels" in output and "largest error" in output
+
+
+def test_weights_of_earlier_files(tmp_path: Path) -> None:
+    """Norms by the names that TensorFlow had, and numbers in bf16."""
+    weights = runpy.run_path(str(EXAMPLES / "bert_weights.py"))
+    gamma = np.arange(1, 5).astype(ml_dtypes.bfloat16)
+    entry = {"dtype": "BF16", "shape": gamma.shape, "data_offsets": [0, gamma.nbytes]}
+    text = json.dumps({"bert.embeddings.LayerNorm.gamma": entry}).encode()
+    file = tmp_path / "weights.safetensors"
+    file.write_bytes(len(text).to_bytes(8, "little") + text + gamma.tobytes())
+    assert weights["loaded"](file)["embeddings.LayerNorm.weight"].tolist() == [1, 2, 3, 4]
 
 
 def test_train_attention(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

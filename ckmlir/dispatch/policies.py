@@ -77,14 +77,19 @@ class SizeBuckets(Struct, frozen=True):
     Attributes:
         key: of the request, a size.
         field: of the specification, the tile; `place` says which number of it.
+        operator: whose requests it is for; others it leaves to the next policy. None: all of the dispatcher's operators
+            have the key.
     """
 
     key: str
     field: str = "block"
     place: int = 0
     name: str = "size buckets"
+    operator: str | None = None
 
     def __call__(self, query: Query, fitting: Fitting) -> Answer:
+        if self.operator not in (None, query.operator.name):
+            return None
         size = query.value(self.key)
         if not isinstance(size, int):
             return None
@@ -93,8 +98,16 @@ class SizeBuckets(Struct, frozen=True):
         return fitting.best(tiles, self._tile, lambda tile: (tile < wanted, abs(tile - wanted)))
 
     def _tile(self, kernel: Kernel) -> int | None:
+        """The tile's size; None where the specification has no such field. Raises RequestError for what is no size."""
         value = getattr(kernel.spec, self.field, None)
-        return int(value[self.place]) if isinstance(value, tuple) else value
+        if isinstance(value, tuple):
+            if not 0 <= self.place < len(value):
+                known = f"expected a place from 0 to {len(value) - 1}"
+                raise RequestError(f"{self.name}: {kernel} has no place {self.place} of {self.field} {value}; {known}")
+            value = value[self.place]
+        if value is None or type(value) is int:
+            return value
+        raise RequestError(f"{self.name}: {self.field} of {kernel} is {value!r}, expected a size")
 
 
 class Table:

@@ -91,6 +91,30 @@ def test_size_buckets_of_what_is_no_size_pass() -> None:
         Dispatcher(some_registry(), GFX942, SizeBuckets("rows")).select("gemm", **REQUEST)
 
 
+def test_size_buckets_for_one_operator_leave_others_to_the_next() -> None:
+    registry, softmax = some_registry(), find_operator("softmax")
+    registry.add(Kernel(softmax, softmax.spec(softmax.problem(m=8, n=64), GFX942), GFX942))
+    rows = SizeBuckets("n", field="tile", name="rows", operator="softmax")
+    dispatcher = Dispatcher(registry, GFX942, [rows, SizeBuckets("k", operator="gemm")])
+    assert dispatcher.select("gemm", **REQUEST).passed == ("rows",)
+    assert dispatcher.select("softmax", m=8, n=64).kernel.operator is softmax
+    with pytest.raises(RequestError, match="softmax has no key k; "):
+        Dispatcher(registry, GFX942, SizeBuckets("k")).select("softmax", m=8, n=64)
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (SizeBuckets("m", place=3), r"has no place 3 of block \(.*\); expected a place from 0 to 2"),
+        (SizeBuckets("m", place=-1), "has no place -1 of block"),
+        (SizeBuckets("m", field="schedule"), r"schedule of gemm/.* is '.*', expected a size"),
+    ],
+)
+def test_size_buckets_of_no_tile_are_refused(policy: SizeBuckets, words: str) -> None:
+    with pytest.raises(RequestError, match=words):
+        Dispatcher(some_registry(), GFX942, policy).select("gemm", **REQUEST)
+
+
 def test_a_table_knows_requests_in_any_words() -> None:
     registry = some_registry()
     kernel = list(registry)[1]
