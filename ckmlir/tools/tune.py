@@ -48,7 +48,8 @@ def add_arguments(parser: Parser) -> None:
     add("--misses", type=Path, metavar="FILE", help="in place of OP: the requests of a file that CKMLIR_MISSES named")
     add("-o", dest="output", type=Path, default=Path("tuned.jsonl"), metavar="FILE", help="records [tuned.jsonl]")
     add("--device", choices=("hip", "model"), default="model", help="who times; hip: the best by the model [model]")
-    add("--budget", type=_seconds, default=60.0, metavar="S", help="seconds for each request; 0 for no end [60]")
+    budget = "seconds for each request, once its kernels are listed; 0 for no end [60]"
+    add("--budget", type=_seconds, default=60.0, metavar="S", help=budget)
     add("--space", type=Path, metavar="FILE", help="kernels to choose from, in place of all that the operator has")
     add("--finalists", type=_finalists, default=FINALISTS, metavar="N", help=f"timed on a GPU [{FINALISTS}]")
     add("--jobs", type=int, metavar="N", help="processes; by default one for each processor")
