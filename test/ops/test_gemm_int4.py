@@ -67,6 +67,21 @@ def test_the_reference_is_the_product_of_what_integers_stand_for(zeros: int) -> 
     np.testing.assert_allclose(INT4.reference(problem, arrays)["c"], wanted, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(("dtype", "zeros"), [("bf16", 0), ("f16", 1)])
+def test_nothing_is_promised_of_scales_that_overflow_with_the_largest_integer(dtype: str, zeros: int) -> None:
+    """0 times such a scale is NaN where the chip takes integers less an offset."""
+    target = get_target("gfx942")
+    problem = INT4.problem(m=3, n=8, k=4, dtype=dtype, scale="f32", zeros=zeros)
+    arrays = dict(INT4.inputs(problem, target, seed=2))
+    arrays["b0"] = np.zeros_like(arrays["b0"])
+    arrays["b1"] = np.array([1, 3e38, 3e37, 2e37, -3e38, -2e37, np.inf, 0], np.float32).reshape(8, 1)
+    if zeros:
+        arrays["b2"] = np.zeros_like(arrays["b2"])
+    result = run_operator(INT4, problem, arrays, target, open_device("sim", target))
+    (found,) = check_outputs(INT4, problem, arrays, result.outputs, target)
+    assert found.ok and found.elements - found.unspecified == 3 * 4
+
+
 @pytest.mark.parametrize("columns", [16, 32])
 def test_fragment_order_is_another_order_of_the_same_bytes(columns: int) -> None:
     """As `shuffle_b` has it for bytes; filled up with zeros."""

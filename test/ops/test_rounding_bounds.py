@@ -22,6 +22,7 @@ NAN, INF = float("nan"), float("inf")
     ("a + b", INF, 0.0, True),
     ("a * b", INF, 1.0, False),
     ("round(a)", NAN, INF, False),
+    ("maximum(b, log2(a))", -INF, INF, False),  # NaN, which is passed over, unless it is infinity of the other sign
     ("floor(a) + b", NAN, 0.0, True),
     ("a - elu(b, b)", NAN, 0.0, True),  # what is added is uncertain, but finite or not it leaves NaN
     ("elu(b, b) / a", NAN, 0.0, True),

@@ -225,7 +225,17 @@ def combined(
     found = evaluate_exactly(expression, values, precision=precision)
     given = {one.name: Bounded(values[one.name], _conversion(one, values[one.name])) for one in sources}
     error = bounded_error(expression, given, precision)
+    if any(one.dtype in PACKED_INTEGERS for one in sources):
+        beside = [values[one.name] for one in sources if one.dtype not in PACKED_INTEGERS]
+        error = np.where(np.logical_or.reduce([_overflows_scaled(one) for one in beside]), np.inf, error)
     return np.broadcast_to(found, shape), np.broadcast_to(error, shape)
+
+
+def _overflows_scaled(values: Array) -> Array:
+    """Where 16 times a scale or a zero point is beyond f32, so that no integer times it, 0 either, need be finite."""
+    with np.errstate(over="ignore"):
+        found: Array = ~np.isfinite((16 * values).astype(np.float32))
+    return found
 
 
 def _conversion(source: Source, values: Array) -> Array | float:

@@ -8,9 +8,9 @@ two in a byte, the first of two along k in the low half (CK Tile's pk_int4; exam
 
 Arrays: a0 (m, k) as A in `gemm`; b0 (n, k / 2) uint8, with `shuffled` its bytes in fragment order, as `shuffle_b` has
 them, or, where n is contiguous in `layout`, (k, n / 2), two neighbours along n in a byte; b1 (n, groups) scales, b2
-(n, groups) zero points, of `scale`; D tensors, c. Kernel arguments: as in `gemm_multi_abd`. Where a scale or a zero
-point is not finite, or an element of B beyond f16, or in bf16 2^100, nothing is promised of the column; elements of
-bf16 below 2^-126 may count as zero.
+(n, groups) zero points, of `scale`; D tensors, c. Kernel arguments: as in `gemm_multi_abd`. Where 16 times a scale
+or a zero point is beyond f32, or an element of B beyond f16, or in bf16 2^100, nothing is promised of the column;
+elements of bf16 below 2^-126 may count as zero.
 """
 
 from __future__ import annotations

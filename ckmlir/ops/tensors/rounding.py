@@ -141,8 +141,8 @@ class _Bounds:
             error = np.where(_zeros_of_both_signs(*arguments), np.maximum(error, NEXT_TO_ZERO), error)
         unknown = np.isnan(error)  # a number on one side, none on the other
         for argument in arguments:
-            # NaN on both sides, but it may be a number
-            unknown = unknown | (np.isnan(argument.value) & np.isinf(argument.error))
+            # no number, but it may be one, at which the function has another value
+            unknown = unknown | (~np.isfinite(argument.value) & np.isinf(argument.error))
         error = np.where(unknown, np.inf, error)
         if function.ulps:  # infinity may be the largest number only where it is near that
             error = error + np.where(np.abs(exact) <= 2 * self._precision.overflow, self._tiny, 0.0)
