@@ -281,11 +281,12 @@ class Given(Struct, frozen=True):
 def pitch_of(matrix: Given) -> int:
     """Elements from one row of a matrix to the next, or of several; where there is none, the length of a row.
 
+    Rows of no elements are as far apart as the widest vectors: in one launch with others they make no loads narrow.
     Raises DeviceError for rows that share places.
     """
     rows, n = matrix.shape[-2:]
     if rows < 2 or 0 in matrix.shape:
-        return max(n, 1)
+        return n or WIDEST // find_dtype(matrix.dtype).bytes
     pitch = matrix.strides[-2]
     if pitch < n:
         raise DeviceError(f"{matrix.what}: rows of {n} elements lie {pitch} apart; make a contiguous copy first")

@@ -112,6 +112,19 @@ def test_products_of_a_list(session: nn.Session, put: Put) -> None:
         assert_close(found, exact(left) @ exact(right))
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_product_of_a_list_without_k_makes_no_loads_narrow(turned: bool) -> None:
+    """With it the kernel is the one that the others have alone."""
+    operands = [(normal(16, k), normal(k, 24)) for k in (32, 0)]
+    with nn.Session("gfx942", "sim") as session:
+        for count in (1, 2):
+            a, b = zip(*operands[:count], strict=True)
+            given = ([nn.asarray(one.T).permute(1, 0) if turned else nn.asarray(one) for one in side] for side in (a, b))
+            for found, left, right in zip(nn.grouped_matmul(*given), a, b, strict=True):
+                assert_close(found, exact(left) @ exact(right))
+        assert len(session.kernels) == 1
+
+
 def test_products_of_a_list_one_of_which_has_one_row_or_column(session: nn.Session) -> None:
     """Where a matrix has one column, both orders are its: the launch takes that of the others."""
     shapes = ((1, 16, 9), (5, 16, 1), (3, 1, 4), (4, 8, 5))
