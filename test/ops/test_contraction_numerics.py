@@ -134,6 +134,7 @@ BATCHES: tuple[dict[str, Any], ...] = (
     # Products of a batch that lie side by side in the rows of A and C.
     {"batch": 3, "lda": 3 * 40, "a_batch_strides": 40, "ldc": 3 * 72, "c_batch_strides": 72},
     {"batch": "2x2", "b_batch_strides": "9000x4000", "layout": "RRR"},
+    {"batch": "2x3", "a_batch_strides": "4000x0", "b_batch_strides": "0x0", "op": "acc + d0", "d0_batch_strides": "0x7200"},
 )
 
 
@@ -142,6 +143,13 @@ BATCHES: tuple[dict[str, Any], ...] = (
 def test_batches(chip: str, number: int) -> None:
     """Dimensions, broadcasting and strides of a batch."""
     agree("batched_gemm", chip, m=100, n=72, k=40, dtype=("f16", "bf16")[number % 2], **BATCHES[number])
+
+
+def test_inputs_of_a_batch_repeat_by_a_stride_of_nothing() -> None:
+    """As by lengths of their own."""
+    operator, sizes = find_operator("batched_gemm"), {"batch": "2x3", "m": 100, "n": 72, "k": 40}
+    strided = operator.problem(**sizes, a_batch_strides="4000x0", b_batch_strides="0x0")
+    assert strided == operator.problem(**sizes, a_batch="2x1", b_batch=1)
 
 
 @pytest.mark.parametrize("keys", [
@@ -219,6 +227,8 @@ def test_tolerances_do_not_pass_another_epilogue() -> None:
     ("gated_gemm", {"op": "acc"}, "there is no array 'acc' in the expression"),
     ("batched_gemm", {"batch": "2x3", "b_batch": "2"}, "b_batch=1x2: does not broadcast to batch=2x3"),
     ("batched_gemm", {"batch": "2", "a_batch_strides": "5"}, "would share a place"),
+    ("batched_gemm", {"batch": "2", "c_batch_strides": "0"}, "would share a place"),
+    ("batched_gemm", {"batch": "2x3", "b_batch": "2", "b_batch_strides": "9000x0"}, "b_batch=1x2: does not broadcast"),
     ("batched_gemm", {"d0_batch": "4"}, "d0_batch: op=acc has no D tensor d0"),
     ("batched_gated_gemm_quant", {"zero_up_batch": "4"}, "this request has no array zero_up; leave it out"),
     ("gemm", {"wave": "1x1", "schedule": "ping_pong", "m": 1}, "a workgroup of 1x1 waves makes no 2 equal groups"),

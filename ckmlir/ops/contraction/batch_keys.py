@@ -38,7 +38,8 @@ def read_batch(single: Problem, names: Sequence[str], values: Mapping[str, Any])
 
 def _keys_of(name: str) -> tuple[Key, ...]:
     dims = MOST_BATCH_DIMENSIONS
-    strides = Numbers(f"{name}_batch_strides", None, f"of array {name}'s batch dimensions, in elements", most=dims)
+    of, repeated = f"of array {name}'s batch dimensions, in elements", "" if name == "c" else "; 0: one for all"
+    strides = Numbers(f"{name}_batch_strides", None, f"{of}{repeated}", most=dims)
     if name == "c":
         return (strides,)
     help = f"array {name}'s own batch dimensions; by default batch"

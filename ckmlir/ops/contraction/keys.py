@@ -179,7 +179,8 @@ def b_type(values: Mapping[str, Any]) -> str:
 
 def batched(problem: Problem, batch: tuple[int, ...], values: Mapping[str, Any]) -> Problem:
     """The problem for every place of a batch. `X_batch` is the shape of array X's own batch dimensions, broadcast to
-    `batch` by NumPy's rule; `X_batch_strides` their strides in elements, by default packed.
+    `batch` by NumPy's rule; `X_batch_strides` their strides in elements, by default packed. An input repeats along a
+    dimension with stride 0 as it does where its own length is 1, and has that length.
 
     Raises RequestError for shapes that do not broadcast and strides that do not fit.
     """
@@ -193,6 +194,7 @@ def batched(problem: Problem, batch: tuple[int, ...], values: Mapping[str, Any])
             raise RequestError(f"{name}_batch={text}: does not broadcast to batch={'x'.join(map(str, batch))}")
         if name == "c" and shape != batch:
             raise RequestError("c_batch: every product of the batch has a C of its own; expected batch, or nothing")
+        shape = _without_repeated(array, shape, values)
         batches.append((name, Batch(shape, _batch_strides(array, shape, values))))
     return _check_parts(Problem(**{**asdict(problem), "batch": batch, "batches": tuple(batches)}))
 
@@ -312,6 +314,14 @@ def _sides(values: Mapping[str, Any], problem: Problem) -> tuple[SideTensor, ...
             raise RequestError(f"ldd={pitch}: rows of {name} have {problem.n} elements; expected at least that, or 0")
         sides.append(SideTensor(name, dtype, kind, pitch))
     return tuple(sides)
+
+
+def _without_repeated(array: ArraySpec, shape: tuple[int, ...], values: Mapping[str, Any]) -> tuple[int, ...]:
+    """An array's own batch dimensions, of length 1 where a stride of 0 repeats an input."""
+    strides = values.get(f"{array.name}_batch_strides")
+    if array.role == "out" or strides is None or len(strides) != len(shape):
+        return shape
+    return tuple(1 if length and not stride else length for length, stride in zip(shape, strides, strict=True))
 
 
 def _batch_strides(array: ArraySpec, shape: Sequence[int], values: Mapping[str, Any]) -> tuple[int, ...]:
