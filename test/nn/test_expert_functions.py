@@ -119,7 +119,8 @@ def test_a_product_of_a_list_without_k_makes_no_loads_narrow(turned: bool) -> No
     with nn.Session("gfx942", "sim") as session:
         for count in (1, 2):
             a, b = zip(*operands[:count], strict=True)
-            given = ([nn.asarray(one.T).permute(1, 0) if turned else nn.asarray(one) for one in side] for side in (a, b))
+            order = (1, 0) if turned else (0, 1)
+            given = ([nn.asarray(one.transpose(order)).permute(*order) for one in side] for side in (a, b))
             for found, left, right in zip(nn.grouped_matmul(*given), a, b, strict=True):
                 assert_close(found, exact(left) @ exact(right))
         assert len(session.kernels) == 1

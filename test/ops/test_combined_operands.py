@@ -101,6 +101,24 @@ def test_default_kernels_do_not_spill(target: Any) -> None:
     assert loads in ([], ["buffer_load_dwordx4"])
 
 
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx942", {"a_op": "silu(a0)", "b_op": "b0"}),  # groups of waves that take turns load a step at once
+    ("gfx942", {"a_op": "+".join(["a0"] * 300), "b_op": "b0"}),
+    ("gfx950", {"a_op": "+".join(["a0"] * 9), "b_op": "b0", "dtype": "i8", "out": "f16", "op": "acc"}),
+    ("gfx90a", {"a_op": "a0 * a1 + a2", "b_op": "b0 * b1 + b2", "dtype": "i8", "out": "f16", "op": "acc", "k": 333}),
+    ("gfx942", {"a_op": "a0 * a1 + a2", "dtype": "i8", "out": "f16", "op": "acc", "layout": "CRR", "k": 333}),
+    ("gfx950", {"a_op": "a0 + a1 + a2 + a3", "b_op": "b0 + b1 + b2 + b3", "dtype": "fp8", "layout": "CRR", "k": 333}),
+])  # fmt: skip
+def test_what_is_computed_on_its_way_leaves_registers_by_default(chip: str, keys: dict[str, Any]) -> None:
+    """Blocks and schedules count with elements as they are computed, and there is a block for each request."""
+    target = get_target(chip)
+    spec = ABD.spec(ABD.problem(**{"m": 4096, "n": 4096, "k": 512, **keys}), target)
+    kernel = compile_kernel(ABD, spec, target)
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.private_segment_size) == (0, 0)
+
+
 @pytest.mark.parametrize(("keys", "words"), [
     ({"a_op": "a1"}, "a_op=a1: it does not name a0; number arrays from a0 on"),
     ({"a_op": "2"}, "a_op=2: it does not name a0"),

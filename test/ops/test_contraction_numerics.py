@@ -134,7 +134,7 @@ BATCHES: tuple[dict[str, Any], ...] = (
     # Products of a batch that lie side by side in the rows of A and C.
     {"batch": 3, "lda": 3 * 40, "a_batch_strides": 40, "ldc": 3 * 72, "c_batch_strides": 72},
     {"batch": "2x2", "b_batch_strides": "9000x4000", "layout": "RRR"},
-    {"batch": "2x3", "a_batch_strides": "4000x0", "b_batch_strides": "0x0", "op": "acc + d0", "d0_batch_strides": "0x7200"},
+    {"batch": "2x3", "a_batch_strides": "4000x0", "op": "acc + d0", "d0_batch_strides": "0x8000"},
 )
 
 

@@ -24,9 +24,6 @@ offsets are one, and what they have in common with those of the step before. Not
 256 x 256 x 128 of fp8 by eight waves would spill on gfx950."""
 DWORD = 4
 """Bytes of a load that is not narrow."""
-COMBINED_BYTES = 1
-"""Registers of an element of one byte that an expression combines from several arrays, where loads are narrow: it is
-f32 there. Without them i8 of 512 x 512 x 513 in CCR spilled 40 at 128 x 128 by eight waves on gfx942, fp8 8."""
 SCALE_BYTES = 4
 """Of a scale in LDS, where it is f32."""
 TRANSPOSED = 2
@@ -78,7 +75,7 @@ def block_resources(spec: ContractionSpec) -> Resources:
         if path == "through":
             elements = share // in_lds[place].bytes
             combined = _loaded(spec, tensor)
-            moving += COMBINED_BYTES * elements * _unpacks(combined)
+            moving += elements * _unpacked(spec, place, combined)
             for width, align in combined:
                 packed, few = elements * width // 4, elements * width // min(16, align * width)
                 moving += packed + (sets - 1) * max(packed, few)  # what waits is as it was loaded, in its own registers
@@ -133,9 +130,19 @@ def _copies(kind: Dtype, threads: int, elements: int, *, turned: bool) -> int:
     return max(threads * own // (elements & -elements), 1)
 
 
-def _unpacks(loaded: Sequence[tuple[int, int]]) -> bool:
-    """Whether an expression combines bytes that come in narrow loads; `loaded` as by `_loaded`."""
-    return len(loaded) > 1 and any(width == 1 and align * width < DWORD for width, align in loaded)
+def _unpacked(spec: ContractionSpec, place: int, loaded: Sequence[tuple[int, int]]) -> int:
+    """Registers of an element that an expression combines from several arrays with bytes among them, beside what is
+    loaded: it is f32 of each but the first, where bytes are integers or come in narrow loads, and once more where they
+    are transposed. `loaded` as by `_loaded`.
+
+    Without them i8 of 512 x 512 x 513 in CCR spilled 40 at 128 x 128 by eight waves on gfx942, fp8 8; of three arrays
+    each for A and B, 4096 x 4096 x 333 in CRR, i8 196 by four waves, fp8 1; i8 along K 3.
+    """
+    if all(width > 1 for width, _ in loaded):
+        return 0
+    narrow = any(width == 1 and align < DWORD for width, align in loaded)
+    transposed = spec.layout[place] == "CR"[place]
+    return (len(loaded) - 1) * ((narrow or spec.in_lds[place].is_integer) + transposed)
 
 
 def _is_transposed(spec: ContractionSpec, place: int) -> bool:

@@ -86,9 +86,19 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
                     found.append(Plan(name, (size, size, min(depth // 2, wish.compared_depth)), waves))
                     waves = wish.waves or EIGHT_WAVES
                 found.append(Plan(name, (size, size, depth), waves, _columns(wish, size, target)))
+        if wish.arrays > 2:
+            found.append(_short_step(wish, schedules[-1], target))
     if wish.schedule is None:
         found = [one for one in found if one.schedule != PREFERRED[0] or _room_for_two_steps(wish, one, target)]
     return found
+
+
+def _short_step(wish: Wish, schedule: str, target: Target) -> Plan:
+    """What is left where a step of the small block has too many loads: i8 of three arrays each for A and B, in single
+    bytes. With half as deep a step gfx90a keeps 104 scalar registers in lanes.
+    """
+    depth = depth_of(SMALL, schedule, wish.dtype, target) // 4
+    return Plan(schedule, (SMALL, SMALL, depth), wish.waves or TALL_WAVES)
 
 
 def other_blocks(preferred: Plan, problem: Problem, target: Target, highest: int = LARGE) -> Iterator[Plan]:

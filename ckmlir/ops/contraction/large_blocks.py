@@ -66,7 +66,8 @@ def pays_large(wish: Wish, schedule: str, waves: tuple[int, int], target: Target
     block for every compute unit, LDS holds its buffers at full depth, and these waves have the registers for it.
 
     Eight waves hold 128 accumulators beside the loads, which have to be full vectors. What is left is enough for two
-    operands that are transposed on their way, for one of 8 bits, or for sizes that blocks do not divide.
+    operands that are transposed on their way, for one of 8 bits, or for sizes that blocks do not divide; but not for
+    elements of 8 bits that are computed on their way (a sum of nine terms of i8 spilled 4 on gfx950).
     """
     bits8, deepest = bits_of(wish.dtype) <= 8, depth_of(SMALL, schedule, wish.dtype, target)
     transposed = (wish.read_layout[0] == "C") + (wish.read_layout[1] == "R")
@@ -75,6 +76,7 @@ def pays_large(wish: Wish, schedule: str, waves: tuple[int, int], target: Target
         ceil_div(wish.m, LARGE) * ceil_div(wish.n, LARGE) >= target.compute_units
         and wish.load_bytes == VECTOR_BYTES
         and transposed * (1 + bits8) + 2 * ragged <= 2
+        and not (wish.computed and bits8)
         and depth_of(LARGE, schedule, wish.dtype, target) == deepest
         and wish.waves in (None, waves)
         and bound_by_lds(schedule, wish.dtype, target)
@@ -89,7 +91,8 @@ def pays_copies(wish: Wish, schedule: str, waves: tuple[int, int], target: Targe
 
 def _pays_turns(wish: Wish, preferred: str, target: Target) -> bool:
     """Whether groups of waves that take turns at large blocks pay: steps are whole, loads full vectors along K, and
-    large blocks use the compute units as well as those of 128 x 128 do. For elements of at most 16 bits.
+    large blocks use the compute units as well as those of 128 x 128 do. For elements of at most 16 bits, but not where
+    they are computed on their way: those of a step come together, and SiLU of A spilled 31 at 224 x 256 on gfx942.
 
     By the model on gfx942, of 256 x 256 against the preferred schedule at 128 x 128: 4096 x 4096 x 4096 .92 in f16, .91
     in bf16 and fp8; 4864 x 4096 x 4096 .93; where they fill less, 8192 x 8192 x 8192 1.04, 3072 x 3072 x 3072 1.15. Of
@@ -98,7 +101,7 @@ def _pays_turns(wish: Wish, preferred: str, target: Target) -> bool:
     256 2048 x 3328 x 4096 .99. Where LDS is the limit of 16-bit products turns do not help, 1.31 of `compv4` with the
     same block on gfx950; of 8-bit products there 1.01.
     """
-    if wish.schedule is not None or wish.waves not in (None, EIGHT_WAVES) or wish.arrays > 2:
+    if wish.schedule is not None or wish.waves not in (None, EIGHT_WAVES) or wish.arrays > 2 or wish.computed:
         return False
     if wish.layout[:2] != "RC" or wish.load_bytes < VECTOR_BYTES or bits_of(wish.dtype) > 16:
         return False

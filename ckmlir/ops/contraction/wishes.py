@@ -70,6 +70,7 @@ class Wish(NamedTuple):
             are or when they have become another type.
         reads_turn: of A and of B, whether reads of LDS turn them instead.
         merged: whether A or B is a matrix of merged dimensions, whose digits go round the loop.
+        computed: whether A or B is an expression of arrays, computed on the way to LDS.
     """
 
     m: int
@@ -96,6 +97,7 @@ class Wish(NamedTuple):
     turned: bool = False
     reads_turn: tuple[bool, ...] = (False, False)
     merged: bool = False
+    computed: bool = False
 
     @property
     def partial(self) -> bool:
@@ -143,6 +145,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
         turned=any(one and not read for one, read in turned), reads_turn=tuple(read for _, read in turned),
         merged=bool(problem.merged or problem.windows),
+        computed=not all(expression.isidentifier() for expression in problem.combine),
     )  # fmt: skip
 
 
