@@ -90,7 +90,7 @@ def cast(x: Any, dtype: str, *, packed: str | None = None, out: Any = None, stre
         strides = (*(packing.count(stride) for stride in strides[:-1]), 1)
     wanted = dtype_name("dtype", dtype)
     written = find_dtype(wanted).packing
-    result = read.shape if packing is written is None else (*shape[:-1], find_dtype(wanted).size(shape[-1]))
+    result = read.shape if packing is written is None else (*shape[:-1], find_dtype(wanted).packed_length(shape[-1]))
     outputs = call.outputs(out, y=(result, wanted))
     y = outputs.given["y"]
     keys: dict[str, object] = {

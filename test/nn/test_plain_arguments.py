@@ -31,7 +31,7 @@ EXPERTS = (f16(4, 16, 32), f16(4, 16, 32), f16(4, 32, 16), f16(5, 4), 2)
 @pytest.mark.parametrize(("call", "told"), [
     (lambda: nn.conv2d(IMAGES, WEIGHTS, stride=None), "stride=None: expected whole numbers"),
     (lambda: nn.conv2d(IMAGES, WEIGHTS, groups=None), "groups=None: expected a whole number, 1 or more"),
-    (lambda: nn.conv2d(IMAGES, WEIGHTS, groups=True), "groups=1: expected a whole number"),
+    (lambda: nn.conv2d(IMAGES, WEIGHTS, groups=True), "groups=True: expected a whole number"),
     (lambda: nn.conv2d(IMAGES, WEIGHTS, activation="a\nb"), "activation=a b: expected one of gelu,"),
     (lambda: nn.max_pool2d(IMAGES, 2.0), r"kernel_size=2\.0: expected whole numbers"),
     (lambda: nn.im2col(IMAGES, 3, groups=None), "groups=None: expected a whole number"),
