@@ -86,7 +86,7 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
                     found.append(Plan(name, (size, size, min(depth // 2, wish.compared_depth)), waves))
                     waves = wish.waves or EIGHT_WAVES
                 found.append(Plan(name, (size, size, depth), waves, _columns(wish, size, target)))
-        if wish.arrays > 2:
+        if wish.computed and wish.arrays > 2:
             found.append(_short_step(wish, schedules[-1], target))
     if wish.schedule is None:
         found = [one for one in found if one.schedule != PREFERRED[0] or _room_for_two_steps(wish, one, target)]
