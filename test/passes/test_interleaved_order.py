@@ -53,6 +53,6 @@ def test_reads_end_before_the_barrier_by_the_lead() -> None:
 
 def test_what_takes_sums_is_read_before_the_first_product() -> None:
     """Scales of columns, of which a lane reads 32 of its sums', so that what is read for the next step waits behind."""
-    step = listed(GEMM["compv3"], "gemm_quant", b_scale="1x128", a_scale="tensor")
+    step = listed(GEMM["compv3"], "gemm_quant", b_scale="1x128", a_scale="tensor", mfma=(32, 32, 64))
     first = step.index(("math", 0))
     assert step[:first] == [("from_lds", 0)] * 8 and ("from_lds", 0) in step[first:]
