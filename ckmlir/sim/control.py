@@ -142,12 +142,7 @@ def barrier(b: HandlerBuilder) -> None:
 def pause(b: HandlerBuilder) -> None:
     """s_sleep: where workgroups wait for each other, another one may go on."""
     pauses = b.assign(f"icmp ne i64 {b.context_field(state.PAUSES)}, 0")
-    stop, go = b.new_label("pause"), b.new_label("go")
-    b.emit(f"br i1 {pauses}, label %{stop}, label %{go}")
-    b.label(stop)
-    b.stop(Status.YIELDED, b.pointer("%record", state.RECORD_BYTES))
-    b.label(go)
-    b.next()
+    b.next_unless(pauses, Status.YIELDED)
 
 
 def trap(b: HandlerBuilder) -> None:

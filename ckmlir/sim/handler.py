@@ -204,6 +204,15 @@ class HandlerBuilder(LLVMBuilder):
     def next(self) -> None:
         self.continue_at(self.pointer("%record", state.RECORD_BYTES))
 
+    def next_unless(self, stops: str, status: int) -> None:
+        """Go on with the next instruction; where `stops` (an i1) holds, only when the wave runs again."""
+        stop, go = self.new_label("stop"), self.new_label("go")
+        self.emit(f"br i1 {stops}, label %{stop}, label %{go}")
+        self.label(stop)
+        self.stop(status, self.pointer("%record", state.RECORD_BYTES))
+        self.label(go)
+        self.next()
+
     def stop(self, status: int, record: str) -> None:
         """Leave the chain; the wave goes on at `record` when it runs again."""
         self.emit(f"store ptr {record}, ptr {self.pointer('%wave', state.RESUME)}, align 8")

@@ -38,10 +38,5 @@ def emit_turn(name: str) -> tuple[str, set[str]]:
     """The handler of TURN and the declarations it needs."""
     b = HandlerBuilder(TURN, 0)
     left = b.add_to_context_field(state.TURN_LEFT, "-1")
-    stop, go = b.new_label("over"), b.new_label("go")
-    b.emit(f"br i1 {b.assign(f'icmp slt i64 {left}, 0')}, label %{stop}, label %{go}")
-    b.label(stop)
-    b.stop(Status.SWITCHED, b.pointer("%record", state.RECORD_BYTES))
-    b.label(go)
-    b.next()
+    b.next_unless(b.assign(f"icmp slt i64 {left}, 0"), Status.SWITCHED)
     return b.function(name), b.text.declarations
