@@ -98,7 +98,7 @@ class SizeBuckets(Struct, frozen=True):
         return fitting.best(tiles, self._tile, lambda tile: (tile < wanted, abs(tile - wanted)))
 
     def _tile(self, kernel: Kernel) -> int | None:
-        """The tile's size; None where the specification has no such field. Raises RequestError for what is no size."""
+        """The tile's size; None if the specification lacks the field. Raises RequestError if it is not a size."""
         value = getattr(kernel.spec, self.field, None)
         if isinstance(value, tuple):
             if not 0 <= self.place < len(value):

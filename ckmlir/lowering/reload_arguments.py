@@ -62,7 +62,7 @@ def _reload(function: ir.Operation) -> None:
     flow = Flow(list(function.regions[0]))
     for loop in flow.outermost:
         steady = [one for one in flow.innermost if one.places <= loop.places and _has(flow, one.places, MATRIX)]
-        # With a loop of its own between two carries it is no turn either.
+        # Its own products may stand between two loops that carry digits: then it is a steady loop as well.
         if loop in steady or (steady and _has(flow, {loop.begin}, MATRIX)):
             if arguments.are_many:
                 way = flow.way_to(loop)

@@ -13,7 +13,7 @@ at most as many copies are outstanding as were issued behind it on the path wher
 flight, through the barrier too. Readers of one stage wait together. Where barriers that are there already suffice, the
 wait stands before the last of them that does, and none is added. At the end of a kernel s_endpgm waits for copies
 itself (CDNA3 ISA, SOPP S_ENDPGM). A schedule with `waits drain` waits for all accesses to memory instead, so that the
-order in which copies land is no matter.
+order in which copies land does not matter.
 
 What may be under way at a point, also where groups of waves are out of phase, is in `pending_accesses`.
 """

@@ -231,7 +231,7 @@ class DeviceMemory:
         """A copy of device memory as an array; without a shape, all of it from `offset` in one dimension.
 
         Raises:
-            LaunchError: The range is not within the allocation, the memory was freed, or there is no such dtype.
+            LaunchError: The range is not within the allocation, the memory was freed, or the dtype is unknown.
         """
         item = _item(dtype)
         if not item.isnative:

@@ -295,7 +295,7 @@ def test_results_over_what_is_read_are_refused_or_right(session: nn.Session, nam
     CASES[name](put)
     first = places[0]
     if math.prod(expected[0].shape) * expected[0].dtype.itemsize > first.data.whole.size:
-        return  # there is no room
+        pytest.skip("the result is larger than the input that it would lie over")
     held.append(first)
     over = nn.Array(first.device, typed(first.data.whole, expected[0].shape, expected[0].dtype))
     try:

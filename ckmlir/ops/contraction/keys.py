@@ -267,8 +267,8 @@ def _computed_default(dtype: str) -> str:
 
 
 def _pitches(values: Mapping[str, Any], problem: Problem) -> dict[str, int]:
-    # Rows of tiles are whole vectors, also where there are no tiles: what B promises does not depend on K. Rows of
-    # nothing are as far apart, or a group without K would make the loads of all others narrow.
+    # Rows of tiles are whole vectors, with K = 0 too: what B promises does not depend on K. Empty rows of other
+    # arrays are as far apart, or a group without K would make the loads of all others narrow.
     found, vectors = {}, [one.widest for one in problem.held]
     shapes = {"lda": problem.a_shape, "ldb": problem.b_shape, "ldc": (problem.m, problem.n)}
     for (name, (_, row)), vector in zip(shapes.items(), (*vectors, 1), strict=True):

@@ -43,7 +43,7 @@ EVERYTHING = Mask.parse("none")
 BESIDE = 6
 """Of problems that do not say otherwise."""
 FEW_STEPS = 10
-"""Where no block has more, none is cut, and there are no slots for pieces."""
+"""If no block has more steps, blocks stay whole, and pieces need no slots."""
 
 
 def share_of(total: Any, workgroups: Any) -> Any:

@@ -60,7 +60,7 @@ class Pages(Struct, frozen=True):
         return where(coordinates(numbers, 0) < self.end - key, numbers, self.pool)
 
     def places(self, numbers: Tile, distance: Scalar, within: Scalar | int = 0) -> Tile:
-        """Rows of keys, behind the pool's last one where there is no page of a number.
+        """Rows of keys; the row behind the pool's last one where a number is not a page of the pool.
 
         Args:
             numbers: of their pages, as `of_keys` has them.
