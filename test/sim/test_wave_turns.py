@@ -16,7 +16,7 @@ from ckmlir.targets import get_target
 WAVES = 4
 SEEDS = range(12)
 TEXT = f"""
-@lds = internal addrspace(3) global [1024 x i32] undef, align 16
+@lds = internal addrspace(3) global [2048 x i32] undef, align 16
 
 define amdgpu_kernel void @k(ptr addrspace(1) %p) #0 {{
 {GLOBAL_ID}  %lane = and i32 %tid, 63
@@ -83,6 +83,15 @@ def test_a_race_is_found_in_any_order(checks: str) -> None:
     with pytest.raises(CheckFailure) as failure:
         simulator.launch(code, "k", (1, 1, 1), (64 * WAVES, 1, 1), [simulator.allocate(4 * 64 * WAVES)])
     assert {one.checker for one in failure.value.findings} == {"race"}
+
+
+def test_a_wave_does_not_race_with_itself() -> None:
+    """All its turns between two barriers have one number."""
+    own_slots = SAME_SLOTS.replace("i32 %lane", "i32 %tid").replace("[64 x i32]", "[256 x i32]")
+    code = compile_kernel(TEXT.replace("BODY", own_slots), "gfx942")
+    for seed in SEEDS:
+        simulator = Simulator(seed=seed, checks="race,interleaving")
+        simulator.launch(code, "k", (1, 1, 1), (64 * WAVES, 1, 1), [simulator.allocate(4 * 64 * WAVES)])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
