@@ -19,7 +19,14 @@ from ckmlir.targets import Target
 
 KINDS = ("ordinary", "special", "huge", "tiny")
 """What `special_values` makes: what was given; single elements, rows and slices that are special; all multiplied by
-2^66, or by 2^-100."""
+HUGE, or by TINY."""
+HUGE, TINY = 2.0**66, 2.0**-100
+Powers = tuple[tuple[int, int], tuple[int, int]]
+"""Those of HUGE by which an operator's first two arrays of floats are multiplied, and each two that follow."""
+ALL: Powers = ((1, 1), (1, 1))
+FEWER: tuple[Powers, ...] = (((1, -1), (1, -1)), ((1, -1), (0, 0)))
+"""Whose products f32 holds: one of two that are multiplied, such as A and B, or Q and K, and then V; or no others,
+where V is multiplied as well."""
 SPECIAL = (
     *[np.nan] * 4, np.inf, -np.inf, 0.0, -0.0, 2.0**-149, -(2.0**-140), 2.0**-126, 2.0**-20, 65504.0, -3e38, 1e20, 1.0,
 )  # fmt: skip
@@ -35,24 +42,49 @@ def special_inputs(
 ) -> dict[str, Array]:
     """An operator's inputs with other values of a kind. Arrays of which it takes no such values, such as scales of a
     stated range, stay as they are.
+
+    Products of two huge values are beyond f32. Where nothing would be promised of any output for that, other arrays
+    are huge, the first of `FEWER` with which something is.
     """
     specs = {array.name: array for array in operator.arrays(problem)}
     ordinary = operator.inputs(problem, target, seed)
-    found = dict(ordinary)
-    for name, array in special_values(kind, specs, ordinary, seed).items():
-        with contextlib.suppress(RequestError):
-            operator.check_inputs(problem, {**ordinary, name: array})
-            found[name] = array
+
+    def taken(powers: Powers) -> dict[str, Array]:
+        found = dict(ordinary)
+        for name, array in special_values(kind, specs, ordinary, seed, powers).items():
+            with contextlib.suppress(RequestError):
+                operator.check_inputs(problem, {**ordinary, name: array})
+                found[name] = array
+        return found
+
+    found = taken(ALL)
+    for powers in FEWER if kind == "huge" else ():
+        if _promises(operator, problem, found, target):
+            break
+        found = taken(powers)
     return found
 
 
+def _promises(operator: Operator[Any, Any], problem: Any, arrays: Mapping[str, Array], target: Target) -> bool:
+    """Whether something is promised of an element of an output."""
+    reference = operator.expected(problem, arrays, target)
+    tolerances = operator.tolerances(problem, arrays, reference, target)
+    return not all(np.all(tolerances[name].unspecified) for name in reference)
+
+
 def special_values(
-    kind: str, specs: Mapping[str, ArraySpec], arrays: Mapping[str, Array], seed: int
+    kind: str, specs: Mapping[str, ArraySpec], arrays: Mapping[str, Array], seed: int, powers: Powers = ALL
 ) -> dict[str, Array]:
-    """Input arrays with other values of a kind, made from the seed; integers and packed elements stay as they are."""
-    changed = {
-        name: array if _stays(specs[name].dtype) else _changed(kind, array, seed) for name, array in arrays.items()
-    }
+    """Input arrays with other values of a kind, made from the seed; integers and packed elements stay as they are.
+
+    Args:
+        powers: of HUGE, that huge values are multiplied by.
+    """
+    changed = dict(arrays)
+    floats = [name for name in arrays if not _stays(specs[name].dtype)]
+    for place, name in enumerate(floats):
+        huge = HUGE ** powers[place > 1][place % 2]
+        changed[name] = _changed(kind, arrays[name], {"huge": huge, "tiny": TINY}.get(kind, 1.0), seed)
     return {name: from_shared_places(array, specs[name].strides) for name, array in changed.items()}
 
 
@@ -61,13 +93,11 @@ def _stays(dtype: str) -> bool:
     return kind.is_integer or kind.packing is not None
 
 
-def _changed(kind: str, array: Array, seed: int) -> Array:
+def _changed(kind: str, array: Array, factor: float, seed: int) -> Array:
     if kind == "ordinary" or not array.size:
         return array
-    wide = array.astype(np.float64, order="C")
-    if kind != "special":
-        wide *= 2.0**66 if kind == "huge" else 2.0**-100
-    else:
+    wide = array.astype(np.float64, order="C") * factor
+    if kind == "special":
         generator = np.random.default_rng([seed, array.size])
         _put_special(wide, generator)
         wide = np.where(array == 0, 0.0, wide)  # zeros that an operator makes fill up or mask

@@ -10,6 +10,10 @@ from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import by
 from ckmlir.targets import Target
 
+OTHERS = {"schedule": "another schedule", "edge": "another edge"}
+SMALLER = {"block": "a smaller block", "wave": "more waves"}
+"""By key of a plan, what may need fewer registers: in place of what is named, and whether it is named or not."""
+
 
 def require_registers(
     operator: Operator[Any, Any], problem: Any, spec: Any, compiled: CompiledKernel, target: Target
@@ -27,7 +31,10 @@ def require_registers(
     if not metadata.private_segment_size or spec != operator.spec(problem, target):
         return
     words = [f"{key}={by(value) if isinstance(value, tuple) else value}" for key, value in named.items()]
+    ways = [way for key, way in OTHERS.items() if key in named]
+    ways += [way for key, way in SMALLER.items() if key in operator.plan_fields]
+    expected = " or ".join(filter(None, (", ".join(ways[:-1]), ways[-1])))
     raise RequestError(
         f"{operator.name} on {target.name}: {', '.join(words)}: {metadata.vgpr_spill_count} registers of a work-item "
-        "have no room, and would lie in scratch memory; expected another schedule, a smaller block or more waves"
+        f"have no room, and would lie in scratch memory; expected {expected}"
     )

@@ -50,7 +50,8 @@ def add_arguments(parser: Parser) -> None:
     add("--jobs", type=_jobs, default=1, metavar="N", help="threads of the simulator that share the workgroups")
     add(
         "--values", choices=KINDS, default="ordinary",
-        help="of arrays made from the seed: special has NaN, infinities, denormals and the ends of types in them",
+        help="of arrays made from the seed: special has NaN, infinities, denormals and the ends of types in them, huge "
+        "is times 2^66 (of two factors whose product f32 would not hold, one is), tiny times 2^-100",
     )  # fmt: skip
     add("--guard", action="store_true", help="put arrays between guard bytes, no better aligned than promised")
     add("--no-check", action="store_true", help="do not compare with the reference")

@@ -128,6 +128,22 @@ def test_special_values_are_not_where_an_operator_takes_none(kind: str) -> None:
     assert not np.array_equal(made["v"].astype(np.float32), given["v"].astype(np.float32), equal_nan=True)
 
 
+@pytest.mark.parametrize(("name", "dtype", "huge"), [
+    ("gemm", "bf16", "a"), ("fmha_fwd", "bf16", "q v"), ("fmha_fwd", "f32", "q v"), ("fmha_bwd", "bf16", "q"),
+    ("softmax", "bf16", "x"),
+])  # fmt: skip
+def test_outputs_of_huge_values_are_compared(name: str, dtype: str, huge: str) -> None:
+    """All elements of all outputs, where two huge factors would be beyond f32: then the other one is not huge."""
+    operator, target = find_operator(name), get_target("gfx942")
+    problem = operator.problem(dtype=dtype)
+    made = special_inputs("huge", operator, problem, target, 3)
+    assert {key for key, array in made.items() if np.abs(array.astype(np.float64)).max() > 2.0**66} == set(huge.split())
+    reference = operator.expected(problem, made, target)
+    tolerances = operator.tolerances(problem, made, reference, target)
+    assert not any(np.any(tolerances[output].unspecified) for output in reference)
+    assert all(np.isfinite(tolerances[output].atol).all() for output in reference)
+
+
 def test_special_values_are_in_every_kind_of_float() -> None:
     operator, target = find_operator("elementwise"), get_target("gfx950")
     for dtype in ("f16", "bf16", "f32", "fp8", "bf8"):

@@ -28,7 +28,10 @@ def test_scratch_memory_is_refused_where_the_plan_is_named(tmp_path: Path, capsy
     problem = GEMM.problem(**NAMED)
     spec = GEMM.spec(problem, GFX90A)
     assert GEMM.validate(spec, GFX90A) == []
-    told = r"^gemm on gfx90a: block=32x128x128, wave=1x2, schedule=v4: \d+ registers of a work-item have no room.*$"
+    told = (
+        r"^gemm on gfx90a: block=32x128x128, wave=1x2, schedule=v4: \d+ registers of a work-item have no room, and "
+        r"would lie in scratch memory; expected another schedule, a smaller block or more waves$"
+    )
     with pytest.raises(RequestError, match=told):
         Executable(open_device("sim", GFX90A), GEMM, problem)
     keys = [f"{key}={value}" for key, value in NAMED.items()]
@@ -37,3 +40,17 @@ def test_scratch_memory_is_refused_where_the_plan_is_named(tmp_path: Path, capsy
     assert len(lines) == 1 and "schedule=v4" in lines[0]
     compiled = compile_cached(GEMM, spec, GFX90A)
     require_registers(GEMM, GEMM.problem(m=300, n=512, k=512, layout="CRR"), spec, compiled, GFX90A)
+
+
+@pytest.mark.parametrize(("name", "chip", "keys"), [
+    ("fmha_batch_prefill", "gfx90a", {"d": 256, "page_size": 16, "schedule": "qr_two_ahead"}),
+    ("fmha_fwd_splitkv", "gfx90a", {"d": 256, "page_size": 16, "splits": 2, "schedule": "qr_two_ahead"}),
+    ("fmha_fwd", "gfx950", {"d": 128, "dtype": "fp8", "scales": "mx", "schedule": "qr_woven_bytes"}),
+])  # fmt: skip
+def test_schedules_of_attention_are_refused_like_plans_of_products(name: str, chip: str, keys: dict[str, Any]) -> None:
+    """Where the request names them; what it takes by default has room."""
+    operator, target = find_operator(name), get_target(chip)
+    told = rf"^{name} on {chip}: schedule={keys['schedule']}: \d+ registers .*; expected another schedule$"
+    with pytest.raises(RequestError, match=told):
+        Executable(open_device("sim", target), operator, operator.problem(**keys))
+    Executable(open_device("sim", target), operator, operator.problem(**{**keys, "schedule": None}))

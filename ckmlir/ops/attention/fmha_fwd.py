@@ -94,6 +94,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
     name = "fmha_fwd"
     spec_type = FmhaFwdSpec
     problem_type: ClassVar[type[Problem]] = Problem
+    plan_fields: ClassVar[Mapping[str, str]] = {"schedule": "schedule", "edge": "edge"}
     own_keys: ClassVar[tuple[Key, ...]] = (
         Integer("b", None, "batches, or sequences in group mode; by default 1, or as many as there are lengths"),
         Integer("h", 2, "heads of Q and O", minimum=1),
@@ -223,7 +224,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return axes_of(spec.dtype, target)
 
     def chosen(self, problem: Problem, spec: FmhaFwdSpec) -> dict[str, object]:
-        return chosen_keys(problem, spec, {"schedule": "schedule", "edge": "edge"})
+        return chosen_keys(problem, spec, self.plan_fields)
 
     def mismatches(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         reasons = list(unlike(spec, schedule=problem.schedule, edge=problem.edge, **self.fields(problem)))

@@ -323,8 +323,8 @@ class AppendKV(Operator[AppendProblem, AppendSpec]):
         for name, expected in reference.items():
             with np.errstate(invalid="ignore"):
                 rounded = dtype.unit_roundoff * np.abs(expected) + 2 * UNIT * sizes[name]
+                free = (rows[name] == 0) | (sizes[name] * turned[name] >= OVERFLOW / 2)
             error = np.where(turned[name] != 0, np.nan_to_num(rounded) + DENORMAL + dtype.underflow, 0.0)
-            free = (rows[name] == 0) | (sizes[name] * turned[name] >= OVERFLOW / 2)
             found[name] = Tolerance(0.0, error, "a sum of two f32 products, or a copy", free)
         return found
 

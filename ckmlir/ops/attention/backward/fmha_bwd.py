@@ -44,7 +44,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -103,6 +103,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
 
     name = "fmha_bwd"
     spec_type = FmhaBwdSpec
+    plan_fields: ClassVar[Mapping[str, str]] = {"schedule": "schedule"}
     keys = (
         *(key for key in FORWARD.keys if key.name not in LEFT_OUT),
         Choice("dtype", "f16", "of all arrays but LSE", DTYPES),
@@ -149,7 +150,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         return spec if few else replace(spec, order=BLOCKS_FIRST.get(spec.order, spec.order))
 
     def chosen(self, problem: BackwardProblem, spec: FmhaBwdSpec) -> dict[str, object]:
-        return chosen_keys(problem, spec, {"schedule": "schedule"})
+        return chosen_keys(problem, spec, self.plan_fields)
 
     def mismatches(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> list[Reason]:
         fields = _fields(problem)
