@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import struct
 
+from ckmlir.codeobject.compressed_bundle import COMPRESSED, decompressed
 from ckmlir.codeobject.errors import CodeObjectError
 
 MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
-COMPRESSED = b"CCOB"
 _COUNT = struct.Struct("<Q")
 _ENTRY = struct.Struct("<QQQ")
 _MOST_ENTRIES, _LONGEST_NAME = 256, 256
@@ -25,10 +25,12 @@ def from_bundle(data: bytes, chip: str = "") -> bytes:
     """The code object for a chip, which may be left out where there is only one.
 
     Raises:
-        CodeObjectError: the bundle is compressed or damaged, or has none or several for this chip.
+        CodeObjectError: the bundle is damaged, compressed with zstd, or has none or several for this chip.
     """
     if data.startswith(COMPRESSED):
-        raise CodeObjectError("a compressed bundle of code objects; compile with --no-offload-compress, or unbundle it")
+        data = decompressed(data)
+        if not data.startswith(MAGIC):
+            raise CodeObjectError("damaged bundle of code objects: what is compressed is not a bundle")
     found = _code_objects(data)
     listed = ", ".join(found) or "none"
     wanted = {name: part for name, part in found.items() if chip in ("", name, name.partition(":")[0])}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,45 @@ def test_bundles_that_cannot_be_read(printed: Printed) -> None:
     for broken in (whole[:at] + b"\0" + whole[at + 1 :], whole[: at - 8] + struct.pack("<Q", 3000) + whole[at:]):
         status, text = printed(broken)  # what is none is not printed
         assert status == 2 and "at the place of a name are none" in text and text.count("\n") == 1 and len(text) < 200
-    status, text = printed(b"CCOB" + bytes(60))
-    assert status == 2 and "a compressed bundle of code objects; compile with --no-offload-compress" in text
+
+
+def compressed(content: bytes, version: int = 2, method: int = 0, size: int | None = None) -> bytes:
+    """As clang compresses it; the hash is left out."""
+    packed, layout = zlib.compress(content), {1: "<4sHH", 2: "<4sHHI", 3: "<4sHHQ"}[version] + "IQ"[version == 3] + "8x"
+    sizes = [struct.calcsize(layout) + len(packed)] * (version > 1) + [len(content) if size is None else size]
+    return struct.pack(layout, b"CCOB", version, method, *sizes) + packed
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_compressed_bundles(printed: Printed, version: int) -> None:
+    own = {chip: (DATA / f"kernels_{chip}.hsaco").read_bytes() for chip in ("gfx90a", "gfx942")}
+    whole = compressed(bundle({f"hipv4-amdgcn-amd-amdhsa--{chip}": data for chip, data in own.items()}), version)
+    assert CodeObject.parse(whole, "gfx942") == CodeObject.parse(own["gfx942"])
+    status, text = printed(whole)
+    assert status == 2 and "a bundle of several code objects" in text
+    assert printed(whole, "--arch", "gfx90a") == printed(own["gfx90a"])
+    if version > 1:  # what follows is another bundle's
+        assert CodeObject.parse(whole + b"CCOB", "gfx942") == CodeObject.parse(own["gfx942"])
+
+
+def test_compressed_bundles_that_cannot_be_read(printed: Printed) -> None:
+    content = bundle({"hipv4-amdgcn-amd-amdhsa--gfx90a": (DATA / "kernels_gfx90a.hsaco").read_bytes()})
+    whole = compressed(content)
+    for broken, words in (
+        (whole[:6], "it ends within its header"),
+        (whole[:20], "it ends within its header"),
+        (whole[:-10], f"it is said to end at byte {len(whole)} of {len(whole) - 10}"),
+        (compressed(content, 1)[:-10], "it does not decompress to the"),
+        (compressed(content, size=len(content) - 1), f"it does not decompress to the {len(content) - 1} bytes it says"),
+        (compressed(content, 3, size=2**64 - 1), "damaged bundle of code objects"),
+        (whole[:24] + bytes(len(whole) - 24), "damaged bundle of code objects: Error"),
+        (compressed(content, method=7), "method 7 of compression is unknown"),
+        (compressed(b"something else"), "what is compressed is not a bundle"),
+        (compressed(content, method=1), "compressed with zstd, which Python's library does not read"),
+        (b"CCOB" + struct.pack("<H", 9) + bytes(60), "of version 9; 1, 2, 3 are read"),
+    ):
+        status, text = printed(broken)
+        assert status == 2 and words in text and text.count("\n") == 1, words
 
 
 def test_code_for_a_generic_target(printed: Printed) -> None:
