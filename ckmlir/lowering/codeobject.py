@@ -23,6 +23,7 @@ from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.notes import take_notes
 from ckmlir.errors import CkmlirError
 from ckmlir.files import cache_directory, user_directory, write_atomically
+from ckmlir.lowering.carried_registers import carried_registers
 from ckmlir.lowering.child_process import ChildEnded, in_child_process
 from ckmlir.lowering.linker import Linker, link
 from ckmlir.lowering.metadata_note import KernelNotes, with_notes
@@ -238,10 +239,8 @@ def _size(work: ir.Operation) -> tuple[int, bool]:
 
 
 def _carried(work: ir.Operation) -> int:
-    """Most 32-bit registers that vectors take which some block gets from those before it."""
-    types = [[str(one.type) for one in block.arguments] for blocks in _kernels(work) for block in blocks[1:]]
-    vectors = [[re.fullmatch(r"vector<(\d+)x[a-z]+(\d+)>", text) for text in texts] for texts in types]
-    return max((sum(-(-int(one[1]) * int(one[2]) // 32) for one in found if one) for found in vectors), default=0)
+    """Most vector registers that some block of a kernel gets from those before it."""
+    return max((carried_registers(blocks[1:]) for blocks in _kernels(work)), default=0)
 
 
 def _run(work: ir.Operation, pipeline: str) -> None:

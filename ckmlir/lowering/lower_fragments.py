@@ -36,6 +36,7 @@ from ckmlir.lowering.codeobject import LEVEL
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
 from ckmlir.lowering.keep_apart import keep_apart
 from ckmlir.lowering.matrix_distances import EXCHANGES, keep_distances, lengthen_distances, wait_before_cuts
+from ckmlir.lowering.reachable_occupancy import require_reachable
 from ckmlir.lowering.resident_waves import WISH, option_of
 from ckmlir.lowering.settled_sums import SUM, settle
 from ckmlir.lowering.slots import slots_as_numbers
@@ -147,6 +148,7 @@ def lower_function(
     lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
     if not 0 <= lds_bytes <= target.lds_bytes:
         fail(function, f"reserves {lds_bytes} bytes of LDS ({LDS_BYTES}); {target.name} has {target.lds_bytes}")
+    require_reachable(function, target, waves * WAVE_SIZE, lds_bytes)
     makes_f16 = any(isinstance(op.results[0].type.element_type, ir.F16Type) for op in named.get("ck.convert", []))
     arrive_together(function.regions[0])
     state = Lowering(function, target, waves, makes_f16, _joins_halves(named), slots=slots)
