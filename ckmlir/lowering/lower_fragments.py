@@ -35,13 +35,13 @@ from ckmlir.lowering.bytes_as_dwords import use_dwords
 from ckmlir.lowering.codeobject import LEVEL
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
 from ckmlir.lowering.keep_apart import keep_apart
+from ckmlir.lowering.lds_room import reserved_lds
 from ckmlir.lowering.matrix_distances import EXCHANGES, keep_distances, lengthen_distances, wait_before_cuts
 from ckmlir.lowering.reachable_occupancy import require_reachable
 from ckmlir.lowering.resident_waves import WISH, option_of
 from ckmlir.lowering.settled_sums import SUM, settle
 from ckmlir.lowering.slots import slots_as_numbers
 from ckmlir.mlir import ir
-from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.loop_body import READ
 from ckmlir.passes.pipeline_loops import IN_PIECES, OCCUPANCY
@@ -145,9 +145,7 @@ def lower_function(
         lengthen_distances(matrix, target)
         wait_before_cuts(named.get(CUT, []), target)
     use_dwords(function, [op for name in (SLICE, SHUFFLE) for op in named.get(name, [])])
-    lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
-    if not 0 <= lds_bytes <= target.lds_bytes:
-        fail(function, f"reserves {lds_bytes} bytes of LDS ({LDS_BYTES}); {target.name} has {target.lds_bytes}")
+    lds_bytes = reserved_lds(function, named.get("ck.lds_alloc", []), target)
     require_reachable(function, target, waves * WAVE_SIZE, lds_bytes)
     makes_f16 = any(isinstance(op.results[0].type.element_type, ir.F16Type) for op in named.get("ck.convert", []))
     arrive_together(function.regions[0])
