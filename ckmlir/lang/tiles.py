@@ -216,8 +216,8 @@ class LdsTensor(Traced):
     def scatter(self, tile: Tile, indices: Tile, axis: int = 0) -> None:
         """Put entries of a tile where indices say along `axis`; of entries with one index any may remain.
 
-        Entries whose index lies outside are dropped. The tensor is changed in place, as the program comes by; in a loop
-        it has to be made in the same iteration.
+        Entries whose index lies outside are dropped. The tensor is changed in place, as the program comes by; one that
+        was made before a loop keeps what an iteration leaves for the next.
         """
         lds_indexed.lds_update(tile.value, self.value, indices.value, axis, "store")
 

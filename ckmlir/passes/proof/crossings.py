@@ -130,14 +130,15 @@ class Crossings:
         results = [item.result(number) for number in item.results]
         if depth:
             results = [table.earlier(name, -arm.shift, depth) for name in results]
-        given = [
-            value._replace(names=value.names.union(
-                result for name, result in zip(wanted, results, strict=True) if name in value.names
-            ))
-            for value in given
-        ]  # fmt: skip
-        given = [settled(value, table.settled(value.names, depth + 1), depth + 1, table) for value in given]
+
+        def names(known: Names) -> Names:
+            ended = (result for name, result in zip(wanted, results, strict=True) if name in known)
+            return table.settled(known, depth + 1).union(ended)
+
+        given = [settled(value, names(value.names), depth + 1, table) for value in given]
+        held = {tensor: [(names(known), mask) for known, mask in parts] for tensor, parts in state.lds.items()}
         state = state.without(depth + 1)
+        state.hold(held)
         for number, effect in enumerate(self.program.effects):
             if effect.home.is_in(item):
                 happened = effect.progress(depth, arm.shift + 1)
@@ -181,7 +182,8 @@ class Crossings:
             return None
         changed = [operands[place] for place in loop.changing]
         names = [state.closure(state.values.get(operand, Value())) for operand in changed]
-        every = all(Name(argument, final) in found for argument, found in zip(loop.arguments, names, strict=True))
+        own = loop.arguments[: len(names)]  # behind them stands what LDS tensors hold, which no branch hands on
+        every = all(Name(argument, final) in found for argument, found in zip(own, names, strict=True))
         return loop.depth if every else None
 
     def _finish(self, state: State, branch: ir.Operation, given: list[Value], depth: int) -> tuple[State, list[Value]]:
@@ -194,10 +196,12 @@ class Crossings:
         table = self.program.table
         outside = state.without(depth)
         inner = state.without(depth + 1)
-        results = [
-            settled(value, table.settled(value.names, depth) | self._results(frame, value), depth, table)
-            for value in given
-        ]
+
+        def names(known: Names) -> Names:
+            return table.settled(known, depth) | self._results(frame, known)
+
+        results = [settled(value, names(value.names), depth, table) for value in given]
+        outside.hold({tensor: [(names(known), mask) for known, mask in parts] for tensor, parts in state.lds.items()})
         for number, effect in enumerate(self.program.effects):
             if effect.home.is_in(loop):
                 decides = loop.index is None and effect.home.is_in_part(loop, 0)
@@ -208,14 +212,14 @@ class Crossings:
         outside.descend()
         return outside, results
 
-    def _results(self, frame: Frame, value: Value) -> Names:
+    def _results(self, frame: Frame, known: Names) -> Names:
         """The results of a loop that a value is, if no iteration is left."""
         loop, earlier = frame.loop, self.program.table.earlier
         final = frame.left.exact if loop.index is not None else 0
         if final is None:
             return NOTHING
         last = ((number, earlier(name, -final, loop.depth)) for number, name in loop.last_values())
-        return frozenset(loop.result(number) for number, name in last if name in value.names)
+        return frozenset(loop.result(number) for number, name in last if name in known)
 
     # -- the next block
 
@@ -225,11 +229,11 @@ class Crossings:
         operands = handed(branch, number)
         given = [state.values.get(operand, Value()) for operand in operands]
         given = [value._replace(names=state.closure(value)) for value in given]
+        state = state.copy()
+        state.lds = {tensor: state.contents(tensor) for tensor in state.lds}
         stays = left is None
         if left is not None:
             state, given = self._finish(state, branch, given, left)
-        else:
-            state = state.copy()
         while any(isinstance(one, Arm) and one.end == to for one in state.stack):
             state, given = self._ends_part(state, branch, given)
             stays = False

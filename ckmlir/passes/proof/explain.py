@@ -61,6 +61,9 @@ def unknown(
             message = f"{words_for(op)} does not take the result of {words_for(origin)} that it needs"
             taken = (("this is taken", found),) if found is not None else ()
             return Finding("dependence", op, message, (("this is needed", origin), *taken))
+    held = _other_contents(program, op, operands, choices)
+    if held is not None:
+        return held
     message = f"{words_for(op)} takes operands that the unscheduled program gives to no operation of this kind"
     return Finding("dependence", op, message, (("the operation most like it", known),))
 
@@ -93,6 +96,21 @@ def _memory(
             when = "after" if name.number == effect.after or name.shift else "before"
             message = f"{words_for(op)} is to happen {when} {words_for(effect.op)}: they may touch the same memory"
             return Finding("order", op, message, ((f"{words_for(effect.op)} is here", effect.op),))
+    return None
+
+
+def _other_contents(
+    program: SourceProgram, op: ir.Operation, operands: Operands, choices: Sequence[Sequence[object]]
+) -> Finding | None:
+    """A part of an LDS tensor that something else has left there."""
+    for wanted, given in zip(operands, choices, strict=False):
+        if not isinstance(wanted, Name) and wanted not in given:
+            needed, taken = (program.table.origin[_name_of(one).number] for one in (wanted, min(given, key=_name_of)))
+            message = (
+                f"{words_for(op)} finds in LDS tensor '{tensor_name(tensor_of(op))}' what {words_for(taken)} has left, "
+                f"where the unscheduled program finds what {words_for(needed)} has"
+            )
+            return Finding("dependence", op, message, (("this is needed", needed), ("this is taken", taken)))
     return None
 
 

@@ -173,10 +173,15 @@ def span(mask: int) -> str:
     return f"bytes {first} to {mask.bit_length() - 1}"
 
 
+def all_elements(alloc: ir.Operation) -> int:
+    """The elements of a tensor, numbered row by row, as bits."""
+    return (1 << math.prod(LdsLayout.parse(text_of(alloc, "layout")).lengths)) - 1
+
+
 def elements_of(op: ir.Operation) -> int:
-    """The elements of the tensor that an access reads or writes, numbered row by row, as bits."""
+    """The elements of the tensor that an access reads or writes, as `all_elements` numbers them."""
     if op.name in INDEXED:
-        return (1 << math.prod(LdsLayout.parse(text_of(tensor_of(op), "layout")).lengths)) - 1
+        return all_elements(tensor_of(op))
     distribution = Distribution.parse(text_of(op, "distribution"))
     if op.name != "ck.copy_fragment":
         return _elements(distribution, registers_of(op))

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from ckmlir.dialect.build import integer_of
 from ckmlir.mlir import ir
 from ckmlir.passes.proof import explain
+from ckmlir.passes.proof.contents import choices_of, overlaid, readings
 from ckmlir.passes.proof.crossings import Crossings
 from ckmlir.passes.proof.effort import Effort
 from ckmlir.passes.proof.finding import Finding
@@ -23,6 +24,7 @@ from ckmlir.passes.proof.structure import Region
 from ckmlir.passes.proof.terms import (
     EFFECTS,
     NO_VALUE,
+    NOTHING,
     READS,
     Name,
     Names,
@@ -106,11 +108,11 @@ class Simulation:
     def _step(self, state: State, op: ir.Operation) -> None:
         fact = self._fact(state, op)
         polynomial = scalar(op, lambda value: state.values.get(value, Value()).polynomial)
-        choices, effects, parts = self._choices(state, op)
-        memory = self._memory(state, effects)
-        table, signature = self.program.table, self._signature(op)
-        self.effort.spend(1 + table.tries(signature, choices) * len(memory))
-        names = table.find(signature, choices, memory)
+        choices: list[list[object]] = [list(state.names_of(one)) for one in value_operands(op)]
+        parts, held = self._held(state, op)
+        effects = self._met(state, op, choices)
+        memory, signature = self._memory(state, effects), self._signature(op)
+        names = NOTHING.union(*(self._found(signature, [*choices, *one], memory) for one in held))
         operands = [state.values.get(operand, Value()) for operand in op.operands]
         spoilt = any(one.spoilt for one in operands) or any(not found for found, _ in parts)
         arithmetic = op.name.startswith("arith.") and all(isinstance(one.type, INTEGERS) for one in op.results)
@@ -118,7 +120,7 @@ class Simulation:
         if lost and not spoilt:
             depths = range(len(state.frames), -1, -1)
             seen = [[one for depth in depths if (one := self._seen(state, number, depth))] for number in effects]
-            self.report(explain.unknown(self.program, state, op, signature, [*choices, *seen], parts))
+            self.report(explain.unknown(self.program, state, op, signature, [*choices, *held[0], *seen], parts))
         inside = self._inside(state, names, polynomial, fact, operands)
         if op.name in READS and names:
             if not inside:
@@ -164,24 +166,31 @@ class Simulation:
             self._signatures[op] = copied(op) or signature_of(op)
         return self._signatures[op]
 
-    def _choices(self, state: State, op: ir.Operation) -> tuple[list[list[object]], list[int], list[Part]]:
-        """The names that each operand may be taken for; the effects that may have changed memory; and what an LDS
-        read finds.
+    def _found(self, signature: Signature, choices: list[list[object]], memory: list[tuple[Name, ...]]) -> Names:
+        """The names of an operation whose operands may be taken for these, and which sees memory so."""
+        table = self.program.table
+        self.effort.spend(1 + table.tries(signature, choices) * len(memory))
+        return table.find(signature, choices, memory)
+
+    @staticmethod
+    def _held(state: State, op: ir.Operation) -> tuple[list[Part], list[list[list[object]]]]:
+        """What an LDS read finds; and the ways to say it as operands, of which there is one, without any, for what
+        reads no LDS.
         """
-        choices: list[list[object]] = [list(state.names_of(one)) for one in value_operands(op)]
-        if finds(op):
-            needed = elements_of(op)
-            parts = [(names, mask & needed) for names, mask in state.lds[tensor_of(op)] if mask & needed]
-            if sum(mask for _, mask in parts) != needed:
-                return [*choices, []], [], parts
-            choices += [[(name, mask) for name in names] for names, mask in _merged(parts)]
-            return choices, [], parts
-        if sees_effects(op):
-            root = memory_root(op, self.function)
-            own = self._own_effects(state, op, choices)
-            met = [one for one, effect in enumerate(self.program.effects) if meets(root, effect) and one not in own]
-            return choices, met, []
-        return choices, [], []
+        if not finds(op):
+            return [], [[]]
+        needed = elements_of(op)
+        parts = [(names, mask & needed) for names, mask in state.contents(tensor_of(op)) if mask & needed]
+        if sum(mask for _, mask in parts) != needed:
+            return parts, [[[]]]
+        return parts, [choices_of(reading) for reading in readings(parts)]
+
+    def _met(self, state: State, op: ir.Operation, choices: list[list[object]]) -> list[int]:
+        """The effects that may have changed memory that an operation reads or changes."""
+        if not sees_effects(op):
+            return []
+        root, own = memory_root(op, self.function), self._own_effects(state, op, choices)
+        return [one for one, effect in enumerate(self.program.effects) if meets(root, effect) and one not in own]
 
     def _own_effects(self, state: State, op: ir.Operation, choices: list[list[object]]) -> list[int]:
         """The effect of the unscheduled program that this operation may be, which does not depend on itself; of several
@@ -266,9 +275,8 @@ class Simulation:
             state.memory[number] = effect.progress(effect.home.depth, now + 1)
 
     def _write(self, state: State, op: ir.Operation, names: Names) -> None:
-        tensor, elements = tensor_of(op), elements_of(op)
-        kept = tuple((other, mask & ~elements) for other, mask in state.lds[tensor] if mask & ~elements)
-        state.lds[tensor] = (*kept, (names, elements))
+        tensor = tensor_of(op)
+        state.lds[tensor] = tuple(overlaid(state.contents(tensor), names, elements_of(op)))
         low, high = self._bytes(tensor)
         for other in state.lds:
             start, end = self._bytes(other)
@@ -333,11 +341,3 @@ def _stands_in(state: State, table: Table, name: Name, region: Region) -> bool:
 
 def _named(name: Name) -> Value:
     return Value(frozenset({name}))
-
-
-def _merged(parts: list[Part]) -> list[Part]:
-    """Parts in the order of their elements, those with the same names together."""
-    found: dict[Names, int] = {}
-    for names, mask in parts:
-        found[names] = found.get(names, 0) | mask
-    return sorted(found.items(), key=lambda part: part[1] & -part[1])

@@ -1,14 +1,15 @@
 """The unscheduled program, numbered: what every operation is called, and what its loops and branches do.
 
-An LDS tensor that a loop reads is one that the same iteration has written, or that was written before and not in the
-loop.
+What an LDS tensor holds is carried round by loops that change it, and given by branches that do, like values that the
+program names (`contents`).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.carried import WHILE, carried
+from ckmlir.passes.proof.contents import Contents
 from ckmlir.passes.proof.finding import Finding, words_for
 from ckmlir.passes.proof.footprints import changes, elements_of, finds, tensor_of, value_operands
 from ckmlir.passes.proof.polynomial import Polynomial, add, constant, multiply, quotient, symbol, symbols_of
@@ -25,9 +26,6 @@ from ckmlir.passes.proof.terms import (
     sees_effects,
     signature_of,
 )  # fmt: skip
-
-Contents = dict[ir.Operation, list[tuple[Name, int]]]
-"""Of every LDS tensor what was written there, and which elements, as bits."""
 
 
 def copied(op: ir.Operation) -> Signature | None:
@@ -61,7 +59,7 @@ class SourceProgram:
         returned: the names of what the function returns.
 
     Raises:
-        Unprovable: it reads LDS in a way that the module's text excludes, or holds a region of another kind.
+        Unprovable: it reads LDS that has not been written, or holds a region of another kind.
     """
 
     def __init__(self, function: ir.Operation) -> None:
@@ -74,7 +72,7 @@ class SourceProgram:
         self.function = function
         self._names: dict[ir.Value, Name] = {}
         self._scalars: dict[ir.Value, Polynomial] = {}
-        self._written: Contents = {}
+        self._contents = Contents(self.table)
         self._done: set[int] = set()
         blocks = list(function.regions[0])
         if len(blocks) != 1:
@@ -91,7 +89,8 @@ class SourceProgram:
         self._effect_of = {effect.op: number for number, effect in enumerate(self.effects)}
         self.arguments = [Name(self.table.fresh(function), None) for _ in blocks[0].arguments]
         self._names.update(zip(blocks[0].arguments, self.arguments, strict=True))
-        self.returned = self._names_of(self._number_all(blocks[0]).operands)
+        last, _ = self._number_all(blocks[0])
+        self.returned = self._names_of(last.operands)
 
     def _effect(self, op: ir.Operation, home: Region) -> Effect:
         before, after = self.table.fresh(op), self.table.fresh(op)
@@ -100,8 +99,10 @@ class SourceProgram:
 
     # -- operations
 
-    def _number_all(self, block: ir.Block) -> ir.Operation:
-        """Number the operations of a block but the last, which hands something on; that one."""
+    def _number_all(self, block: ir.Block, tensors: Iterable[ir.Operation] = ()) -> tuple[ir.Operation, list[Name]]:
+        """Number the operations of a block but the last, which hands something on; that one, and what LDS tensors hold
+        there.
+        """
         around, self._home = self._home, self._regions[block]
         *inside, last = _operations(block)
         for op in inside:
@@ -110,15 +111,16 @@ class SourceProgram:
             elif op.name in (LOOP, WHILE):
                 self._loop(op)
             elif op.name == "ck.lds_alloc":
-                self._written[op] = []
+                self._contents.begin(op)
             elif len(op.regions):
                 raise Unprovable(
                     op, f"{words_for(op)} holds a region; proofs are about straight code, loops and branches"
                 )
             elif op.name not in NO_VALUE:
                 self._name(op)
+        held = self._wholes(tensors, last)
         self._home = around
-        return last
+        return last, held
 
     def _name(self, op: ir.Operation) -> None:
         polynomial = scalar(op, self.polynomial)
@@ -133,7 +135,7 @@ class SourceProgram:
             self.effect_names.setdefault(name.number, []).append(number)
             self._done.add(number)
         if changes(op):
-            self._write(op, name)
+            self._contents.write(tensor_of(op), name, elements_of(op))
         for result in op.results:
             self._names[result] = name
         if len(op.results) > 1:
@@ -142,7 +144,7 @@ class SourceProgram:
     def _operands(self, op: ir.Operation) -> Operands:
         values = self._names_of(value_operands(op))
         if finds(op):
-            return (*values, *self._contents(op))
+            return (*values, *self._found(op))
         if sees_effects(op):
             root = memory_root(op, self.function)
             values += [
@@ -157,17 +159,24 @@ class SourceProgram:
 
     # -- LDS
 
-    def _write(self, op: ir.Operation, name: Name) -> None:
-        elements = elements_of(op)
-        kept = [(other, mask & ~elements) for other, mask in self._written[tensor_of(op)] if mask & ~elements]
-        self._written[tensor_of(op)] = [*kept, (name, elements)]
+    def _found(self, op: ir.Operation) -> list[tuple[Name, int]]:
+        parts = self._contents.found(tensor_of(op), elements_of(op))
+        if parts is None:
+            raise Unprovable(op, f"{words_for(op)} reads elements that have not been written before")
+        return parts
 
-    def _contents(self, op: ir.Operation) -> list[tuple[Name, int]]:
-        needed = elements_of(op)
-        parts = [(name, mask & needed) for name, mask in self._written[tensor_of(op)] if mask & needed]
-        if sum(mask for _, mask in parts) != needed:
-            raise Unprovable(op, f"{words_for(op)} reads elements that the same iteration has not written before")
-        return merged(parts)
+    def _changed(self, op: ir.Operation) -> list[ir.Operation]:
+        """The LDS tensors from outside of a loop or branch that it changes."""
+        found = dict.fromkeys(tensor_of(one) for one in _inside(op) if changes(one))
+        return [tensor for tensor in found if tensor in self._contents.parts]
+
+    def _wholes(self, tensors: Iterable[ir.Operation], op: ir.Operation) -> list[Name]:
+        """What LDS tensors hold where the program has been read to."""
+        return [self._contents.whole(tensor, op, self._home.depth) for tensor in tensors]
+
+    def _become(self, tensors: Iterable[ir.Operation], names: Iterable[Name]) -> None:
+        for tensor, name in zip(tensors, names, strict=True):
+            self._contents.become(tensor, name)
 
     # -- loops and branches
 
@@ -177,7 +186,9 @@ class SourceProgram:
         self.loops.append(loop)
         first, started = op.regions[0].blocks[0], carried(op)
         arguments, results = list(first.arguments)[loop.index is not None :], list(op.results)
-        loop.initial = self._names_of(started[place] for place in loop.changing)
+        tensors, changing = self._changed(op), list(zip(loop.changing, loop.arguments, strict=True))
+        loop.initial = [*self._names_of(started[place] for place in loop.changing), *self._wholes(tensors, op)]
+        loop.arguments += [self.table.fresh(op, loop.depth) for _ in tensors]
         if loop.index is not None:
             loop.lower, loop.upper, loop.stride = (self.polynomial(operand) for operand in op.operands[:3])
             used = (loop.lower, loop.upper, loop.stride)
@@ -185,49 +196,56 @@ class SourceProgram:
                 one.number for polynomial in used for one in symbols_of(polynomial) if isinstance(one, Name)
             )
             self._names[first.arguments[0]] = Name(loop.index, 0)
-        self._forget_written(op)
         self._stay(arguments, started, loop)
-        for place, number in zip(loop.changing, loop.arguments, strict=True):
+        for place, number in changing:
             self._names[arguments[place]] = Name(number, 0)
-        last = self._number_all(first)
+        self._become(tensors, (Name(number, 0) for number in loop.arguments[len(changing) :]))
+        last, held = self._number_all(first, tensors)
         if loop.index is None:
-            loop.condition, *loop.forwarded = self._names_of(last.operands)
+            loop.condition, *forwarded = self._names_of(last.operands)
+            loop.forwarded = [*forwarded, *held]
             body = op.regions[1].blocks[0]
-            self._names.update(zip(body.arguments, loop.forwarded, strict=True))
-            last = self._number_all(body)
-        loop.handed_on = self._names_of(last.operands[place] for place in loop.changing)
+            self._names.update(zip(body.arguments, forwarded, strict=True))
+            last, held = self._number_all(body, tensors)
+        loop.handed_on = [*self._names_of(last.operands[place] for place in loop.changing), *held]
         loop.outside = frozenset(
             name for name in loop.handed_on if name.shift is None or self.table.depths[name.number] < loop.depth
         )
-        self._forget_written(op)
         if loop.index is not None:
             self._stay(results, started, loop)
             results = [results[place] for place in loop.changing]
-        self._name_results(loop, results)
+        self._name_results(loop, results, tensors)
 
     def _branch(self, op: ir.Operation) -> None:
         branch = self._item(op)
         assert isinstance(branch, Branch)
         branch.condition = self._names[op.operands[0]]
-        before = {tensor: list(parts) for tensor, parts in self._written.items()}
+        tensors, before = self._changed(op), dict(self._contents.parts)
         happened: set[int] = set()
         done = set(self._done)
-        ends: list[Contents] = []
         for region in op.regions:
-            self._written, self._done = {tensor: list(parts) for tensor, parts in before.items()}, set(done)
+            self._contents.parts, self._done = dict(before), set(done)
             blocks = list(region.blocks)
-            branch.handed.append(self._names_of(self._number_all(blocks[0]).operands) if blocks else [])
-            ends.append(self._written)
+            if blocks:
+                last, held = self._number_all(blocks[0], tensors)
+                branch.handed.append([*self._names_of(last.operands), *held])
+            else:
+                branch.handed.append(self._wholes(tensors, op))
             happened |= self._done
-        self._done = happened
-        self._written = {tensor: _common(parts, ends[1].get(tensor, [])) for tensor, parts in ends[0].items()}
-        self._name_results(branch, op.results)
+        self._contents.parts, self._done = before, happened
+        self._name_results(branch, op.results, tensors)
 
     def _item(self, op: ir.Operation) -> Loop | Branch:
         return next(item for item in self._home.items if item.op == op)
 
-    def _name_results(self, item: Loop | Branch, results: Iterable[ir.Value]) -> None:
+    def _name_results(
+        self, item: Loop | Branch, results: Iterable[ir.Value], tensors: Sequence[ir.Operation]
+    ) -> None:
+        """Behind a loop or branch values are its results, and so is what the LDS tensors that it changes hold."""
         self._names.update(zip(results, map(item.result, item.results), strict=True))
+        held = [self.table.fresh(item.op, item.home.depth) for _ in tensors]
+        item.results += held
+        self._become(tensors, map(item.result, held))
 
     def _stay(self, values: list[ir.Value], started: list[ir.Value], loop: Loop) -> None:
         """Arguments or results that the loop does not change are what it started with."""
@@ -235,12 +253,6 @@ class SourceProgram:
             self._names[values[place]] = self._names[started[place]]
             if started[place] in self._scalars:
                 self._scalars[values[place]] = self._scalars[started[place]]
-
-    def _forget_written(self, loop: ir.Operation) -> None:
-        """In a loop what another iteration has left in LDS counts for nothing, and behind it what the last one has."""
-        for one in _inside(loop):
-            if changes(one) and tensor_of(one) in self._written:
-                self._written[tensor_of(one)] = []
 
     def polynomial(self, value: ir.Value) -> Polynomial:
         """What is known of an integer; an unknown of its own if nothing is."""
@@ -270,19 +282,6 @@ def scalar(op: ir.Operation, of: Callable[[ir.Value], Polynomial | None]) -> Pol
 def meets(root: int | None, effect: Effect) -> bool:
     """Whether an access to memory with this root may touch what an effect changes."""
     return root is None or effect.root is None or root == effect.root
-
-
-def merged(parts: list[tuple[Name, int]]) -> list[tuple[Name, int]]:
-    """Parts in the order of their elements, those with one name together."""
-    found: dict[Name, int] = {}
-    for name, mask in parts:
-        found[name] = found.get(name, 0) | mask
-    return sorted(found.items(), key=lambda part: part[1] & -part[1])
-
-
-def _common(left: list[tuple[Name, int]], right: list[tuple[Name, int]]) -> list[tuple[Name, int]]:
-    """What is in an LDS tensor whichever part of a branch ran."""
-    return [(name, mask & other) for name, mask in left for also, other in right if name == also and mask & other]
 
 
 def _operations(block: ir.Block) -> list[ir.Operation]:

@@ -4,13 +4,14 @@ The point is one of the unscheduled program too (`stack`, see `frames`): in some
 front of the loop that comes next, whose first iteration may have begun.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ckmlir.mlir import ir
+from ckmlir.passes.proof.contents import whole_of
 from ckmlir.passes.proof.frames import Arm, Fact, Frame, Stack, opened
 from ckmlir.passes.proof.polynomial import Polynomial, add, constant, multiply, substitute, symbol, symbols_of
 from ckmlir.passes.proof.source_program import SourceProgram
@@ -94,6 +95,12 @@ class State(Struct):
             found = self._following(frame, known, found)
         return found
 
+    def contents(self, tensor: ir.Operation) -> tuple[Part, ...]:
+        """What an LDS tensor holds, by all names: those of its parts, and those that the whole has."""
+        parts = [(self.closure(Value(names)), mask) for names, mask in self.lds[tensor]]
+        whole = self.closure(Value(whole_of(self.table, tensor, parts)))
+        return tuple((names | whole, mask) for names, mask in parts)
+
     def _following(self, frame: Frame, known: Value, found: Names) -> Names:
         more, loop = set(found), frame.loop
         index = frame.shift_of(known.polynomial)
@@ -168,13 +175,16 @@ class State(Struct):
         state.values = {
             key: settled(value, table.settled(value.names, depth), depth, table) for key, value in self.values.items()
         }
-        state.lds = {
-            alloc: tuple((known, mask) for names, mask in parts if (known := table.settled(names, depth)))
-            for alloc, parts in self.lds.items()
-        }
+        state.hold({
+            tensor: [(table.settled(names, depth), mask) for names, mask in parts] for tensor, parts in self.lds.items()
+        })
         state.memory = {effect: self._progress_outside(effect, depth) for effect in self.memory}
         state.done = {item: count for item, count in self.done.items() if item.home.depth < depth}
         return state
+
+    def hold(self, contents: Mapping[ir.Operation, Sequence[Part]]) -> None:
+        """LDS tensors hold this, as far as it has names."""
+        self.lds = {tensor: tuple(part for part in parts if part[0]) for tensor, parts in contents.items()}
 
     def _progress_outside(self, effect: int, depth: int) -> Progress:
         """How far an effect has got, seen from outside a loop that has not begun; None if it has."""

@@ -66,7 +66,8 @@ class Loop(Struct, eq=False, dict=True):
         index: the number of its index, None if it has none.
         changing: the places of the carried values that it changes; what is not among them is what it starts with.
         arguments, results: numbers of what it carries and gives, of the changing ones; all results of a loop without an
-            index, which gives what it likes.
+            index, which gives what it likes. Behind them of what the LDS tensors hold that it changes; so in what
+            follows.
         initial, handed_on: the names of what the carried arguments start with, and of what the next iteration takes.
         lower, upper, stride: of the index; over symbols that do not change while the loop runs.
         condition: of a loop without an index, the name of the scalar that says whether to go on.
@@ -141,7 +142,7 @@ class Branch(Struct, eq=False):
 
     Attributes:
         home: where it stands.
-        results: numbers.
+        results: numbers, behind those of its own of what the LDS tensors hold that it changes.
         condition: the name of the scalar that decides.
         handed: for each part the names of what it gives.
     """
