@@ -2,10 +2,10 @@
 
     python benchmarks/backward_shares.py [--arch gfx942] [--mask top_left] [--case NAME]
 
-Prints for every case the model's cycles of the main kernel with atomics and with shares, their ratio, and the bytes of
-parts that are added later: with atomics, with a slot for each block of keys, and with shares. 128 channels; a compute
-unit holds one workgroup of either. --bytes prints those alone. O and LSE are any numbers, since time does not depend on
-them.
+Prints for every case the model's cycles of the main kernel with atomics and with shares (of short sequences: whole
+heads), their ratio, and the bytes of parts that are added later: with atomics, with a slot for each block of keys, and
+with shares. 128 channels; a compute unit holds one workgroup of either. --bytes prints those alone. O and LSE are any
+numbers, since time does not depend on them.
 
 What every workgroup does is known, steps and blocks. Some are simulated (`SAMPLES`, by what they do from least to most,
 and those that do most), a step and a block are worth what fits these best, and all are dealt out in the order of the
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ckmlir.ops import find_operator
+from ckmlir.ops.attention.backward.fmha_bwd_turns import turns_of
 from ckmlir.ops.attention.backward.slot_table import Piece, Shares
 from ckmlir.ops.attention.backward.steps import shares_of
 from ckmlir.ops.attention.orders import ORDERS
@@ -90,6 +91,30 @@ def block_by_block(shares: Shares, order: str) -> Iterator[list[Piece]]:
         yield [Piece(number, head, place, None, range(low, low + cost - shares.beside))]
 
 
+def head_by_head(shares: Shares) -> Iterator[list[Piece]]:
+    """What the workgroups of a launch do that has one for each head, in its order."""
+    values = shares.values()
+    costs = shares.costs(values)
+    for number in turns_of(costs).tolist():
+        blocks = shares.blocks(costs, values, number)
+        for head in range(shares.heads):
+            places = range(int(blocks.count))
+            ends = [int(blocks.before(one)) for one in range(len(places) + 1)]
+            lows = [int(blocks.low(one)) for one in places]
+            yield [
+                Piece(number, head, one, None, range(lows[one], lows[one] + ends[one + 1] - ends[one] - shares.beside))
+                for one in places
+            ]
+
+
+def staying_work(shares: Shares, sink: str) -> list[list[Piece]]:
+    """What the workgroups of a launch do that take shares, or heads."""
+    if sink == "heads":
+        return list(head_by_head(shares))
+    values = shares.values()
+    return [list(shares.work(values, one)) for one in range(shares.workgroups)]
+
+
 def sharing_of(work: Sequence[Sequence[Piece]], ratio: int, units: int, dies: int) -> Sharing:
     """What workgroups read in common that run at a time: blocks of Q and dO, and of K and V, which are four times as
     large and which `ratio` heads share."""
@@ -156,13 +181,12 @@ def main() -> None:
         if options.bytes:
             continue
         atomics, _, staying = problems
-        shares = shares_of(staying, FMHA.spec(staying, target), target)
-        values = shares.values()
+        spec = FMHA.spec(staying, target)
+        shares = shares_of(staying, spec, target)
         order = FMHA.spec(atomics, target).order
         before = modelled(atomics, target, list(block_by_block(shares, order)), ratio, shares.beside)
-        own = [list(shares.work(values, one)) for one in range(shares.workgroups)]
-        after = modelled(staying, target, own, ratio, shares.beside)
-        for what, found in (("atomics", before), ("shares", after)):
+        after = modelled(staying, target, staying_work(shares, spec.sink), ratio, shares.beside)
+        for what, found in (("atomics", before), (spec.sink, after)):
             shared = f"lines shared by {found.sharing.l2:.1f} of a die, by {found.sharing.mall:.1f} dies"
             print(f"    {what}: {found.cycles:.0f} cycles, misfit {found.misfit:.1%}; {shared}")
         print(f"    ratio {after.cycles / before.cycles:.2f}", flush=True)

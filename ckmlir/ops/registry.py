@@ -178,6 +178,10 @@ OPERATORS: Mapping[str, Entry] = {
         "attention.backward.fmha_bwd_costs",
         "attention backward with a fixed number of workgroups: where the work of each sequence begins",
     ),
+    "fmha_bwd_turns": Entry(
+        "attention.backward.fmha_bwd_turns",
+        "attention backward with a workgroup for each head: in which order sequences have their turn",
+    ),
     "fmha_bwd_convert_dq": Entry(
         "attention.backward.fmha_bwd_convert_dq",
         "attention backward with a fixed number of workgroups, last step: dQ from the slots of its parts",

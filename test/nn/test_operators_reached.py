@@ -19,6 +19,7 @@ APART = {
     "fmha_fwd_shares": A_STEP,
     "fmha_bwd_dot_do_o": A_STEP,
     "fmha_bwd_costs": A_STEP,
+    "fmha_bwd_turns": A_STEP,
     "fmha_bwd_convert_dq": A_STEP,
     "fmha_bwd_join": A_STEP,
     "ragged_tiles": A_STEP,

@@ -117,6 +117,7 @@ SHAPES: dict[str, list[Request]] = {
     "fmha_bwd_dot_do_o": [{"sq": 64, "dv": 64, "factor": 0.3}, {"sq": 71, "dv": 200, "b": 2, "h": 3, "layout": "bshd"},
                           {"mode": "group", "seqlens_q": (70, 0, 9), "slots_q": (72, 1, 9), "dv": 40, "sink": 1}],
     "fmha_bwd_costs": [{"b": 3, "sq": 9}, {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (0, 5, 90)}],
+    "fmha_bwd_turns": [{"b": 70}, {"b": 1}],
     "fmha_bwd_convert_dq": [{"sq": 40, "sk": 300, "d": 40, "workgroups": 3},
                             {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (0, 5, 300), "d": 64}],
     "fmha_bwd_join": [{"sq": 40, "sk": 300, "d": 40, "workgroups": 3},

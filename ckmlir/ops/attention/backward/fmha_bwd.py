@@ -24,7 +24,9 @@ With persistent=1, as many workgroups as the device holds stay and take equal sh
 (`slot_table`); each has a slot in every head that it has work in, which `fmha_bwd_convert_dq` adds. Two may share a
 block of keys: each leaves its dK and dV in a slot, in f32, and `fmha_bwd_join` adds these. Where shares begin depends
 on lengths in memory: `fmha_bwd_costs` finds it out, a kernel, or with pack=host a function on the host, in the stream's
-order. Where heads share keys, dK and dV of each head of Q are workspaces in f32, which `sum_parts` adds.
+order. Where heads share keys, dK and dV of each head of Q are workspaces in f32, which `sum_parts` adds. Of many short
+sequences (`BackwardProblem.kept`) a workgroup takes a head instead, all of its blocks of keys, and adds to dQ in their
+order; which sequence has which turn, `fmha_bwd_turns` finds out, or the function on the host.
 
 A query that attends to nothing has dQ = 0, and so has a key that no query attends to. Nothing is promised of rows of no
 sequence, nor of the gradients of a head where an input has NaN or infinities (but LSE = -inf, or a bias of -inf), or
@@ -35,8 +37,9 @@ seqstart_k, seqlen_k as the specification has them; the most queries and keys of
 / hk (i32); scale, scale·log2(e) (f32); for q, k, v, do, dk, dv the strides of the sequence (i32), the head and the
 batch (i64); with a mask its coordinate y, x, with sink tokens their number, and where lengths differ whether its corner
 is the bottom right one (i32); with slots the elements of one (i64), and where queries are kept the keys of a workgroup
-(i32), with shares costs, the rows that slots have, and the numbers of `Shares.arguments`; then those of the parts.
-Grid: (blocks of keys, or workgroups that share them, heads, sequences), or of shares one dimension.
+(i32), with shares costs, the rows that slots have, and the numbers of `Shares.arguments`, with whole heads turns and
+the number of sequences (i32); then those of the parts. Grid: (blocks of keys, or workgroups that share them, heads,
+sequences), or of shares and of whole heads one dimension.
 """
 
 from __future__ import annotations
@@ -67,6 +70,7 @@ from ckmlir.ops.attention.backward.steps import (
     COSTS,
     PARTS,
     SHARED,
+    TURNS,
     WRITTEN,
     shares_of,
     steps_around,
@@ -186,7 +190,8 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             if not (d == HEAD_TILES[0] and sums is shares)  # 12 scalar registers of a mask spill
         ]
         group = {"mode": "group", "seqlens_q": (1024, 500), "seqlens_k": (1024, 500)}
-        varieties: tuple[dict[str, Any], ...] = (group, {**group, **shares}, {"bias": "one"},
+        short = {"mode": "group", "seqlens_q": (256,) * 128, "seqlens_k": (256,) * 128, "h": 8, "mask": "top_left"}
+        varieties: tuple[dict[str, Any], ...] = (group, {**group, **shares}, {**short, **shares}, {"bias": "one"},
                                                 {"bias": "one", "dbias": 1}, {"alibi": "head"},
                                                 {"mask": "window:128,0,4"}, {"dropout": 0.2})  # fmt: skip
         requests += [{"d": d, **one} for d in (64, 128) for one in varieties]
@@ -252,6 +257,8 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             arguments += [i32(keys_of_a_workgroup(problem, spec, target))] * (spec.sink == KEPT)
         elif spec.sink == "shares":
             arguments += (COSTS, *SHARED.values(), WRITTEN, *shares_of(problem, spec, target).arguments(whole.d))
+        elif spec.sink == "heads":
+            arguments += (TURNS, i32(whole.b))
         for part in problem.kernel_parts:
             arguments += (*(problem.written(array.name) for array in part.arrays(whole)), *part.numbers(whole))
         return Launch(self.grid(problem, spec, target), (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
@@ -263,6 +270,8 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         grid = ORDERS[spec.order].grid(ceil_div(whole.sk, taken), whole.h, whole.b)
         if spec.sink == "shares":
             return shares_of(problem, spec, target).workgroups if math.prod(grid) else 0, 1, 1
+        if spec.sink == "heads":
+            return whole.h * whole.b, 1, 1
         return grid
 
     def steps(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[Step, ...]:

@@ -12,6 +12,7 @@ from ckmlir.lang import Kernel, Scalar, Tile, View, f32, i32, i64, kernel, ptr
 from ckmlir.ops.attention.backward.bias_kernel import stored
 from ckmlir.ops.attention.backward.dropout_kernel import dropped
 from ckmlir.ops.attention.backward.fmha_bwd_spec import BACKWARD_PARTS, KEPT, STRIDED, FmhaBwdSpec
+from ckmlir.ops.attention.backward.heads_kernel import Whole
 from ckmlir.ops.attention.backward.keys_loop_kernel import KeyRows, differentiate_keys, keep_queries, leave_nothing
 from ckmlir.ops.attention.backward.loop_kernel import Form, Kept, Queries, differentiate, keep_keys
 from ckmlir.ops.attention.backward.parts_kernel import attended, mask_parts, spans
@@ -29,7 +30,7 @@ ACCUMULATOR_GROUP = 4
 """Consecutive queries that a lane holds of a matrix instruction's result."""
 DROPPING = {"dropout": dropped}
 """By the name of a part that does something to the softmax."""
-WALKS: Mapping[str, Walk] = {**ALONE, "shares": Shared()}
+WALKS: Mapping[str, Walk] = {**ALONE, "shares": Shared(), "heads": Whole()}
 """By `FmhaBwdSpec.sink`."""
 SLOPES = {"dbias": stored}
 """By the name of a part that writes dS."""

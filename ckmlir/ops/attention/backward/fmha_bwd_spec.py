@@ -31,9 +31,11 @@ DTYPES = ("f16", "bf16", "f32")
 BACKWARD_PARTS: tuple[type[Part], ...] = (Bias, Alibi, Dropout, BiasGradient)
 """What a request may add, in the order in which scores are changed."""
 KEPT = "kept"
-SINKS = ("atomic", "slots", "shares", KEPT)
+STAYING = ("shares", "heads")
+SINKS = ("atomic", "slots", *STAYING, KEPT)
 """What becomes of a block's part of dQ: it is added to the others, stored in a slot of its own, added to those that
-the same workgroup, which stays, has in the same head, or added in registers by a workgroup that keeps all queries."""
+the same workgroup, which stays, has in the same head, added to those of all blocks of a head by the workgroup that
+takes them, or added in registers by a workgroup that keeps all queries."""
 STRIDED = ("q", "k", "v", "do", "dk", "dv")
 """Arrays whose strides the kernel takes."""
 WAVES = 4
@@ -177,7 +179,7 @@ def choose_spec(
             dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=WAVES, mfma=mfma,
             dq_mfma=_instruction(target, dtype, rows, keys), dq_waves=(along, WAVES // along), mask=mask, sink=sink,
             schedule=name, sequences=sequences, parts=parts,
-            order=order_of_keys(mask, shared=sink == "shares"),
+            order=order_of_keys(mask, shared=sink in STAYING),
         ))  # fmt: skip
     return first_valid(candidates, lambda one: invalid_fields(one, target))
 
@@ -281,12 +283,12 @@ def _drawn(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
 
 def _staying(spec: FmhaBwdSpec) -> Iterator[Reason]:
     """Whether registers are left for what stays from one block of keys to the next: by spills, on all chips."""
-    if spec.sink == "shares" and len(spec.parts) > 1 and FULL_TILES[0] < max(spec.d, spec.dv) <= FULL_TILES[1]:
+    if spec.sink in STAYING and len(spec.parts) > 1 and FULL_TILES[0] < max(spec.d, spec.dv) <= FULL_TILES[1]:
         kinds = ", ".join(word.partition("_")[0] for word in spec.parts)
         wide = "d" if spec.d > FULL_TILES[0] else "dv"
         why = f"{kinds} together with more than {FULL_TILES[0]} channels leave persistent=1 too few registers"
         yield Reason(wide, getattr(spec, wide), why, f"expected persistent=0, or more than {FULL_TILES[1]} channels")
-    elif spec.sink == "shares" and find_dtype(spec.dtype).bytes == REGISTER_BYTES and spec.d > WIDE_SINGLES[0]:
+    elif spec.sink in STAYING and find_dtype(spec.dtype).bytes == REGISTER_BYTES and spec.d > WIDE_SINGLES[0]:
         why = f"so many channels of {spec.dtype} leave persistent=1 too few registers"
         yield Reason("d", spec.d, why, f"expected persistent=0, or at most {WIDE_SINGLES[0]} channels of Q and K")
 

@@ -7,15 +7,22 @@ import math
 from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
-from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, most_kept
+from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, block_of, most_kept
+from ckmlir.ops.attention.backward.slot_table import FEW_STEPS
+from ckmlir.ops.attention.fmha_fwd_spec import head_tile
 from ckmlir.ops.attention.part import weight_parts
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.problem import Problem, Wanted
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.schedules import BACKWARD
 
 GRADIENTS = ("do", "dq", "dk", "dv")
 """Each is as large as the array of the last letter."""
+FEW_BLOCKS = 4
+"""Of keys, that a workgroup takes one after the other where it takes a whole head."""
+MANY_HEADS = 1024
+"""Of all sequences, of which each compute unit of any chip has more than three."""
 
 
 class BackwardProblem(Struct, frozen=True):
@@ -70,7 +77,16 @@ class BackwardProblem(Struct, frozen=True):
             return KEPT
         if not self.deterministic:
             return "atomic"
-        return "shares" if self.persistent else "slots"
+        return "slots" if not self.persistent else "heads" if self._short else "shares"
+
+    @property
+    def _short(self) -> bool:
+        """Whether sequences are so short, and so many, that a workgroup takes a whole head: blocks of keys would not be
+        cut, so that equal shares of them are not equal, and the device evens heads out."""
+        whole = self.attention
+        queries, keys, _ = block_of(whole.dtype, max(head_tile(whole.d), head_tile(whole.dv)))
+        few = ceil_div(whole.sq, queries) <= FEW_STEPS and ceil_div(whole.sk, keys) <= FEW_BLOCKS
+        return few and whole.b * whole.h >= MANY_HEADS and not self.workgroups
 
     @property
     def _rule(self) -> str:

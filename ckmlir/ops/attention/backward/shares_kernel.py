@@ -28,7 +28,6 @@ from ckmlir.lang import (
     when,
     while_loop,
     workgroup_id,
-    zeros,
 )
 from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
 from ckmlir.ops.attention.backward.key_blocks import Bounds, KeyBlocks, boundary
@@ -118,7 +117,7 @@ class Shared:
             slot = slot_of_head(spec, given, q, batch, at.head, own, low > at.first)
             before = Written(*(cost.equals(at.first).select(0, one) for one in rows)).beginning(queries[0])
             sink = Gathered(form, slot.begin, q.length, spec.d, *before)
-            after = _joined(form, sink, queries[0], queries[1])
+            after = joined(form, sink, queries[0], queries[1])
             begins = cost.equals(at.begin)
             whole, place = begins & until.equals(at.end), begins.select(own * 2 + 1, own * 2)
             apart = {
@@ -157,16 +156,20 @@ def _boundary(spec: FmhaBwdSpec, given: Any, batch: Scalar, cost: Scalar) -> Sca
     return found
 
 
-def _joined(form: Form, sink: Gathered, low: Scalar, high: Scalar) -> Written:
-    """The rows of a slot when a piece's are in it, too. Rows between both become zeros, by the lanes that add to them
-    later."""
-    empty = low.equals(high)
-    low, high = (empty.select(sink.low, one) for one in (low, high))
-    lies = form.queried.c_over(form.queried_waves, form.queries, form.d)
-    with loop(high.minimum(sink.high), low.maximum(sink.low), form.queries) as step:
-        nothing = zeros((form.queries, form.d), "f32", lies)
+def joined(form: Form, sink: Gathered, low: Amount, high: Scalar) -> Written:
+    """The rows of a slot when a piece's are in it, too. Rows between both become zeros."""
+    empty = high.equals(low)
+    begin: Scalar = empty.select(sink.low, low)
+    end: Scalar = empty.select(sink.low, high)
+    clear(form, sink, end.minimum(sink.high), begin.maximum(sink.low))
+    return Written(begin.minimum(sink.low), end.maximum(sink.high))
+
+
+def clear(form: Form, sink: Gathered, low: Amount, high: Amount) -> None:
+    """Let rows be zeros, by the lanes that add to them later."""
+    nothing = form.nothing_queried()
+    with loop(low, high, form.queries) as step:
         store(nothing, sink.block(step.index).window(nothing.lengths, (0, 0)))
-    return Written(low.minimum(sink.low), high.maximum(sink.high))
 
 
 def _note(pointer: Pointer, index: Scalar, rows: Written) -> None:

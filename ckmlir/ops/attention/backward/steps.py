@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
+
+import numpy as np
 
 from ckmlir.ops.attention.backward.fmha_bwd_convert_dq import OPERATOR as CONVERT_DQ
 from ckmlir.ops.attention.backward.fmha_bwd_convert_dq import Problem as ConvertDq
@@ -14,6 +17,8 @@ from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import Problem as DotDoO
 from ckmlir.ops.attention.backward.fmha_bwd_join import OPERATOR as JOIN
 from ckmlir.ops.attention.backward.fmha_bwd_join import Problem as JoinedBlocks
 from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, FmhaBwdSpec, workgroups_a_unit
+from ckmlir.ops.attention.backward.fmha_bwd_turns import OPERATOR as TURNS_OPERATOR
+from ckmlir.ops.attention.backward.fmha_bwd_turns import Turns, turns_of
 from ckmlir.ops.attention.backward.problem import BackwardProblem
 from ckmlir.ops.attention.backward.slot_table import Shares
 from ckmlir.ops.attention.backward.sums import (
@@ -27,6 +32,7 @@ from ckmlir.ops.attention.backward.sums import (
 )
 from ckmlir.ops.attention.reference import lse_shape
 from ckmlir.ops.attention.sequences import Rows
+from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.operator import Run, Step
 from ckmlir.ops.scalars import ceil_div
@@ -35,6 +41,8 @@ from ckmlir.targets import Target
 
 COSTS = "costs"
 """The workspace that says where the work of each sequence begins."""
+TURNS = "turns"
+"""That which says in which order sequences have their heads' turns."""
 WRITTEN = "written"
 """That which says what rows the slots of workgroups that stay have."""
 PARTS = {"dk": "dk_parts", "dv": "dv_parts"}
@@ -81,11 +89,16 @@ def _for_queries(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) ->
     whole = problem.attention
     if spec.sink == "shares":
         return Around((_packed_costs(problem, spec, target),), (_sum_of_shares(problem, spec, target),))
-    complete = spec.sink == KEPT or (spec.sink == "slots" and spec.mask == "none")
-    complete = complete and whole.sk > 0 and not spec.varied
-    clear = () if complete or not whole.rows("q") else (Fill("dq_parts", 0),)
+    order = _packed_turns(problem, spec, target) if spec.sink == "heads" else ()
+    clear = () if _every_row(problem, spec) or not whole.rows("q") else (Fill("dq_parts", 0),)
     total = Run(SUM_PARTS, sum_of_slots(problem, spec, target), {"acc_parts": "dq_parts", "c": "dq"})
-    return Around(clear, (total,))
+    return Around((*order, *clear), (total,))
+
+
+def _every_row(problem: BackwardProblem, spec: FmhaBwdSpec) -> bool:
+    """Whether the main kernel stores every row of the parts of dQ before others are added to it."""
+    stored = spec.sink == KEPT or (spec.sink == "slots" and spec.mask == "none")
+    return spec.sink == "heads" or (stored and problem.attention.sk > 0 and not spec.varied)
 
 
 def _for_keys(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Around:
@@ -141,6 +154,19 @@ def _packed_costs(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -
     return PackOnHost(COSTS, tuple(array.name for array in shares.arrays()), shares.pack)
 
 
+def _packed_turns(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[Step, ...]:
+    """In which order sequences have their heads' turns, by what they cost."""
+    shares = shares_of(problem, spec, target)
+    if problem.pack == "device":
+        turns = Run(TURNS_OPERATOR, Turns(shares.sequences), {name: name for name in (COSTS, TURNS)})
+        return _packed_costs(problem, spec, target), turns
+
+    def pack(arrays: Mapping[str, Array], packed: Array) -> None:
+        packed.view(np.int32)[:] = turns_of(shares.costs(arrays))
+
+    return (PackOnHost(TURNS, tuple(array.name for array in shares.arrays()), pack),)
+
+
 def _sum_of_shares(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Run:
     """dQ: the sum of the slots in use, multiplied by the scale."""
     whole, strides = problem.attention, problem.strides("dq")
@@ -177,6 +203,9 @@ def workspaces_of(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -
             block = spec.block[1] * problem.sizes(name)[-1]
             found.append(Workspace(slots_of, shares.pieces * block * 4))
     else:
+        if spec.sink == "heads":
+            found += [Workspace(COSTS, (whole.b + 2) * 4)] * (problem.pack == "device")
+            found.append(Workspace(TURNS, whole.b * 4))
         found.append(Workspace("dq_parts", slots(problem, spec, target) * slot_elements(problem) * 4))
     if problem.parted:
         batches = whole.array_batches

@@ -119,7 +119,7 @@ class Held(Added):
 
 
 WALKS: Mapping[str, Walk] = {"atomic": Added(), "slots": Stored(), "kept": Held()}
-"""By `FmhaBwdSpec.sink`; `shares_kernel` has one more."""
+"""By `FmhaBwdSpec.sink`; `shares_kernel` and `heads_kernel` have one more each."""
 
 
 # -- what other kernels of attention backward find the same way --------------------------------------------------------

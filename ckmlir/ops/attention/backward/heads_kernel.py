@@ -1,0 +1,66 @@
+"""The walk of workgroups that take a head each, all of its blocks of keys: of many short sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ckmlir.lang import Pointer, Scalar, i32, ptr, while_loop, workgroup_id
+from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
+from ckmlir.ops.attention.backward.key_blocks import KeyBlocks
+from ckmlir.ops.attention.backward.loop_kernel import Amount, Form
+from ckmlir.ops.attention.backward.shares_kernel import Gathered, bounds_of, clear, joined
+from ckmlir.ops.attention.backward.slot_table import Written
+from ckmlir.ops.attention.backward.walks_kernel import Body, Turn, dq_of_head, sides
+from ckmlir.ops.attention.loop.block_rows_kernel import OneHead
+from ckmlir.ops.attention.loop.work_kernel import Packed, Side, Work
+
+
+class Whole:
+    """A workgroup takes the blocks of keys of a head, one after the other, and their parts of dQ gather where dQ lies,
+    in this order. Sequences with most work have their turn first: a chip starts a workgroup where one has ended, so
+    that those with which compute units end are short."""
+
+    def arguments(self) -> dict[str, Any]:
+        """See `Walk`."""
+        return {"turns": ptr("i32"), "sequences": i32}
+
+    def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
+        """See `Walk`."""
+        turn = workgroup_id(0) // given.h
+        head, batch = workgroup_id(0) - turn * given.h, given.turns.scalar(turn)
+        q, k = sides(spec, given, batch)
+        bounds = bounds_of(spec.mask, given, q.length, k.length, varied=spec.varied)
+        blocks = KeyBlocks.of(0, 0, q.length, k.length, spec.block, bounds)
+        dq = dq_of_head(spec, given, q, head)
+        with while_loop(lambda place, *_: place < blocks.count, carry=[0, 0, 0]) as step:
+            place, *rows = step.carried
+            low = blocks.low(place)
+            high = low + (blocks.before(place + 1) - blocks.before(place))
+            low, high = (one * form.queries for one in (low, high))
+            sink = Gathered(form, dq, q.length, spec.d, *Written(*rows).beginning(low))
+            after = joined(form, sink, low, high)
+            work = Work(place * form.keys, OneHead(head), head // given.ratio, batch, q, k)
+            body(Turn(work, sink))
+            step.carry(place + 1, *after)
+        _, low, high = step.results
+        until = _rows_from(q, given, batch)
+        _clear(form, spec, dq, until, 0, low)
+        _clear(form, spec, dq, until, high.minimum(q.length), until)
+        if isinstance(q, Packed):
+            in_front = batch.equals(0).select(q.start, 0)
+            _clear(form, spec, dq.offset(in_front.to("i64") * -spec.d), in_front, 0, in_front)
+
+
+def _rows_from(q: Side, given: Any, batch: Scalar) -> Scalar:
+    """Rows of dQ from a sequence's first to that of the next sequence, or to the last."""
+    if not isinstance(q, Packed):
+        rows: Scalar = given.rows
+        return rows
+    end: Scalar = (batch + 1).equals(given.sequences).select(given.rows, given.seqstart_q.scalar(batch + 1))
+    distance: Scalar = end - q.start
+    return distance
+
+
+def _clear(form: Form, spec: FmhaBwdSpec, begin: Pointer, rows: Scalar, low: Amount, high: Scalar) -> None:
+    """Let some of the rows that begin at a pointer be zeros, from `low` to before `high`."""
+    clear(form, Gathered(form, begin, rows, spec.d, rows, rows), low, high)
