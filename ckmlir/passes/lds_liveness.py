@@ -1,7 +1,8 @@
 """Which LDS tensors are live together, over the control-flow graph that ck-pipeline-loops leaves.
 
 A tensor is live where some path from a write to it has led and some path to a read of it goes on, on which no new value
-of it begins (`begins` of what fills it). Where nothing says that a value begins, a write may add to what is there.
+of it begins (`begins` of what fills it). Where nothing says that a value begins, a write may add to what is there; an
+update reads what is there, whether anything reads the tensor behind it or not.
 
 Sets of tensors are the bits of integers: unrolled loops have thousands of accesses.
 """
@@ -131,9 +132,13 @@ def _pairs(bits: dict[ir.Value, int], live_sets: set[int]) -> Together:
 
 def _flow(visit: Visit, block: Sequence[ir.Operation], bits: dict[ir.Value, int]) -> _Flow:
     """What a visit of a block does."""
-    events = [
-        _Event(bits[visit.slots.get(traffic.tensor, traffic.tensor)], traffic.writes, BEGINS in op.attributes)
-        for op in block
-        if (traffic := traffic_of(op)) is not None
-    ]
+    events = []
+    for op in block:
+        traffic = traffic_of(op)
+        if traffic is not None:
+            tensor = bits[visit.slots.get(traffic.tensor, traffic.tensor)]
+            if traffic.reads:
+                events.append(_Event(tensor, writes=False, begins=False))
+            if traffic.writes:
+                events.append(_Event(tensor, writes=True, begins=BEGINS in op.attributes))
     return _Flow(events, visit.following)

@@ -19,6 +19,11 @@ class Traffic(NamedTuple):
         """Whether the tensor's contents change."""
         return self.kind != "read"
 
+    @property
+    def reads(self) -> bool:
+        """Whether it depends on the tensor's contents."""
+        return self.kind in ("read", "update")
+
 
 _OPERAND = {
     "ck.lds_read": ("read", 0), "ck.lds_write": ("write", 1), "ck.copy_fragment": ("copy", 1),

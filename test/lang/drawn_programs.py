@@ -84,10 +84,11 @@ TURNS = 3
 
 
 class Run:
-    """Steps one after the other; `tiles` has what they made."""
+    """Steps one after the other; `tiles` has what they made, `kept` what lies in LDS for several of them."""
 
     def __init__(self) -> None:
         self.tiles: dict[int, Any] = {}
+        self.kept: dict[int, Any] = {}
         self.turn: Any = 0
 
     def take(self, steps: Sequence[Step]) -> None:
@@ -171,6 +172,20 @@ class Computed(Run):
         for number, index in enumerate(indices):
             if 0 <= index < len(rows):
                 rows[index] += more[number]
+        return found
+
+    def keep(self, step: Step, tile: Array) -> None:
+        """A tile that lies in LDS from here on."""
+        self.kept[step.data["held"]] = tile.copy()
+
+    def change(self, step: Step, added: Array, indices: Array) -> None:
+        """Sums at places of an axis of what is kept."""
+        held = self.kept[step.data["held"]]
+        held[...] = self.update(step, held, added, indices)
+
+    def kept_tile(self, step: Step) -> Array:
+        """What is kept by now."""
+        found: Array = self.kept[step.data["held"]].copy()
         return found
 
     def indices(self, step: Step, tile: Array) -> Array:
@@ -266,6 +281,19 @@ class Traced(Run):
         held = ck.to_lds(tile)
         held.scatter_add(added, indices, step.data["axis"])
         return held.read(step.lies)
+
+    def keep(self, step: Step, tile: Tile) -> None:
+        """A tile that lies in LDS from here on."""
+        self.kept[step.data["held"]] = ck.to_lds(tile)
+
+    def change(self, step: Step, added: Tile, indices: Tile) -> None:
+        """Sums at places of an axis of what is kept."""
+        self.kept[step.data["held"]].scatter_add(added, indices, step.data["axis"])
+
+    def kept_tile(self, step: Step) -> Tile:
+        """What is kept by now."""
+        found: Tile = self.kept[step.data["held"]].read(step.lies)
+        return found
 
     def indices(self, step: Step, tile: Tile) -> Tile:
         """Numbers from -1 on."""

@@ -12,7 +12,10 @@ from kernel_runner import DTYPES
 from ckmlir.dialect.distribution import Distribution
 
 LANES = 64
-STEPS = ["load", "binary", "binary", "choose", "spread", "scan", "permute", "piece", "moved", "by_index", "update"]
+STEPS = [
+    "load", "binary", "binary", "choose", "spread", "scan", "permute", "piece", "moved", "by_index", "update", "keep",
+    "change", "kept_tile",
+]  # fmt: skip
 AROUND = ["loop", "branch"]
 """Steps, and those that have steps in them."""
 
@@ -40,13 +43,16 @@ def distribution(random: Random, lengths: tuple[int, ...], waves: int) -> Distri
 
 
 class Drawing:
-    """A program as it is drawn: `known` has the tiles that may be taken where the drawing stands."""
+    """A program as it is drawn: `known` has the tiles that may be taken where the drawing stands, `held` what lies in
+    LDS there, each by how it lies.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.waves = self.random.choice((1, 2, 4))
         self.arrays: list[np.ndarray[Any, Any]] = []
         self.known: dict[int, Distribution] = {}
+        self.held: dict[int, Distribution] = {}
         self.steps: list[Step] = []
         self.count = self.depth = 0
 
@@ -165,6 +171,26 @@ class Drawing:
         lies = distribution(self.random, self.known[tile].lengths, self.waves)
         self.add("update", (tile, added, self._indices(self.known[added], axis)), lies, axis=axis)
 
+    def keep(self) -> None:
+        tile = self.any()
+        self.count += 1
+        self.held[self.count] = self.known[tile]
+        self.add("keep", (tile,), self.known[tile], makes=False, held=self.count)
+
+    def change(self) -> None:
+        alike = [number for number, lies in self.held.items() if lies in self.known.values()]
+        if alike:
+            held, axis = self.random.choice(alike), self.random.randrange(2)
+            lies = self.held[held]
+            sources = self.any(lies), self._indices(lies, axis)
+            self.add("change", sources, lies, makes=False, held=held, axis=axis)
+
+    def kept_tile(self) -> None:
+        if self.held:
+            held = self.random.choice(sorted(self.held))
+            lies = distribution(self.random, self.held[held].lengths, self.waves)
+            self.add("kept_tile", (), lies, held=held)
+
     def loop(self) -> None:
         self._around("loop", carried=self.number(self.known[self.any()]))
 
@@ -173,7 +199,7 @@ class Drawing:
 
     def _around(self, name: str, **data: Any) -> None:
         """A step whose body makes of one tile another that lies as that does."""
-        outside, kept = self.steps, dict(self.known)
+        outside, kept, held = self.steps, dict(self.known), dict(self.held)
         lies = self.known[data["carried"]] if "carried" in data else self.known[self.any()]
         if "carried" in data:
             kept.pop(data["carried"])
@@ -183,4 +209,5 @@ class Drawing:
         alike = [number for number, one in self.known.items() if one.lengths == lies.lengths]
         data["ends"] = self.moved_to(self.random.choice(alike), lies)
         body, self.steps, self.known, self.depth = tuple(self.steps), outside, kept, self.depth - 1
+        self.held = held
         self.add(name, (self.any(lies),), lies, body=body, **data)

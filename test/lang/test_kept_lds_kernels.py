@@ -1,4 +1,4 @@
-"""LDS that one iteration of a loop leaves for the next, against NumPy under all checkers."""
+"""LDS that is kept, from one iteration to the next or until it is fetched, against NumPy under all checkers."""
 
 from __future__ import annotations
 
@@ -127,3 +127,19 @@ def test_loops_that_decide_keep_lds(chip: str) -> None:
     for number in np.unique(x):
         places = np.sort(y[x == number])
         np.testing.assert_array_equal(places, np.arange(7, 7 + len(places)))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_what_is_fetched_last_was_kept(chip: str) -> None:
+    """Nothing reads the tensor behind the update, and another one is in use before it."""
+
+    @kernel("fetched", target=get_target(chip), waves=4, arguments=ARGUMENTS)
+    def traced(x: Any, y: Any, n: Any) -> None:
+        held = to_lds(zeros((WIDE,), "i32", LIES))
+        numbers = load(window(x, 0, n), LIES)
+        turned = to_lds(numbers).gather((WIDE - 1) - coordinates(numbers, 0))
+        store(held.fetch_add(turned, coordinates(numbers, 0)) + turned, window(y, 0, n))
+
+    x = np.arange(WIDE, dtype=np.int32)
+    _, y = compile_traced(traced).run(x, np.zeros_like(x), np.int32(WIDE), checks="all")
+    np.testing.assert_array_equal(y, x[::-1])
