@@ -18,6 +18,7 @@ from ckmlir.dialect.padding import LeftPad, RightPad
 from ckmlir.dialect.symbols import divisor, resolve
 from ckmlir.dialect.transform_graph import Step
 from ckmlir.dialect.transforms import Embed, Merge
+from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import Place
@@ -79,22 +80,31 @@ def paddings(place: Place) -> list[Step]:
     return [step for step in place.ground.descriptor.predicates() if not _holds_nothing(step, place)]
 
 
-def before_the_end(place: Place, differing: Collection[int], among: Sequence[Step]) -> list[ir.Value] | None:
+def before_the_end(
+    place: Place, differing: Collection[int], among: Sequence[Step], *, crowded: bool = False
+) -> list[ir.Value] | None:
     """Numbers of which one is negative where the element lies in one of these paddings: how many elements are left
-    behind it along each dimension. None where that does not say it, where no loop changes any, or several, or not along
-    a dimension where a thread's accesses differ.
+    behind it along each dimension. None where that does not say it, or conditions are as good: where no loop changes
+    any, or several, or not along a dimension where a thread's accesses differ. So they are where none changes, but
+    `crowded` ones differ.
 
     Conditions of all these would be pairs of scalar registers, which LLVM makes all before the first is used. What a
     loop has come to is a number of 31 bits at most, as lengths are; a negative one counts as the largest. What other
     dimensions leave comes first: it is the same for the whole loop, before which it joins what else is.
     """
     left = _all_left_behind(place, among)
-    changing = [step for step, (_, coordinate) in left.items() if coordinate.part(Rate.STEP).terms] if left else []
-    along = {place.ground.descriptor.tops[dim] for dim in differing}
-    if left is None or len(changing) != 1 or changing[0].uppers[0] not in along:
+    if left is None:
         return None
-    found = _left_in_loop(*left.pop(changing[0]), place)
-    return [*((end - other).emit() for end, other in left.values()), found]
+    along = {place.ground.descriptor.tops[dim] for dim in differing}
+    changing = [step for step, (_, coordinate) in left.items() if coordinate.part(Rate.STEP).terms]
+    if len(changing) == 1 and changing[0].uppers[0] in along:
+        found = [_left_in_loop(*left.pop(changing[0]), place)]
+    elif crowded and not changing:
+        apart = [step for step in left if step.uppers[0] in along]
+        found = [_left_in_vectors(*left.pop(step), place) for step in apart]
+    else:
+        return None
+    return [*((end - other).emit() for end, other in left.values()), *found] if found else None
 
 
 def before_the_ends(place: Place) -> tuple[list[ir.Value], list[ir.Value]] | None:
@@ -130,6 +140,17 @@ def _left_in_loop(end: Index, coordinate: Index, place: Place) -> ir.Value:
     come_to = emit.binary("minui", moving.emit(), emit.constant(LARGEST))
     found = emit.binary("addi", (rest - changed - constant).emit(), emit.binary("subi", changed.emit(), come_to))
     return emit.binary("addi", found, emit.constant(constant)) if constant else found
+
+
+def _left_in_vectors(end: Index, coordinate: Index, place: Place) -> ir.Value:
+    """How many elements are left behind one, in a vector register: of what is the same for all lanes LLVM would make a
+    scalar register for each access before the first.
+    """
+    emit, left = place.ground.state.emit, end - coordinate
+    constant = left.constant
+    own = (left - constant).emit()
+    start = emit.once(("left", own), lambda: assembly(own.type, [own], "", "=v,0"))
+    return emit.binary("addi", start, emit.constant(constant)) if constant else start
 
 
 def _left_behind(step: Step, place: Place) -> tuple[Index, Index] | None:

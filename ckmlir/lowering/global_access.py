@@ -48,6 +48,11 @@ MANY_LOADS, IN_COMMON = 16, 4
 """Of more loads, up to so many, so many have their distances in common: with eight, `streamk_gemm` of f16 with odd
 pairs of k kept three scalar registers in lanes on gfx90a.
 """
+MOST_CONDITIONS = 4
+"""Of the accesses to a tile that no loop repeats: where `permute` turns two rows of a volume by 64 single elements,
+conditions kept 17 to 44 scalar registers in lanes, and 19 where a gradient of images loads eight of weights for each of
+its first two steps.
+"""
 MOST_PARTS = 6
 """Run-time lengths and strides of which a view's size is looked at."""
 MOST_STORES, MANY_STORES = 4, 16
@@ -65,10 +70,13 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     quads = state.quads(distribution)
     inside = inside_of(state, op, by_quads=divides(op.operands[0], quads))
     shared = _shared_by_loads(distribution, len(registers_of(op)))
-    many = not quads and _accesses(distribution, len(registers_of(op))) > MOST_DISTANCES
-    address = _of_many(state, op.operands[0], inside) if many else None
+    count = _accesses(distribution, len(registers_of(op)))
+    address = _of_many(state, op.operands[0], inside) if not quads and count > MOST_DISTANCES else None
     if address is None:
-        address = buffer_address(state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op))
+        crowded = count > MOST_CONDITIONS and op.block not in state.steps
+        address = buffer_address(
+            state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op), crowded=crowded
+        )
     return [load_from(op, address)]
 
 
@@ -76,10 +84,14 @@ def lower_store(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.store_fragment to a buffer store."""
     inside, condition = inside_of(state, op), first_copy(state, op)
     distribution = Distribution.parse(text_of(op, "distribution"))
-    many = condition is None and MOST_STORES < _accesses(distribution, len(registers_of(op))) <= MANY_STORES
+    count = _accesses(distribution, len(registers_of(op)))
+    many = condition is None and MOST_STORES < count <= MANY_STORES
     address = _of_many(state, op.operands[1], inside) if many else None
     if address is None:
-        address = buffer_address(state, op.operands[1], inside, condition=condition, writes=True, apart=differing(op))
+        crowded = count > MOST_CONDITIONS and op.block not in state.steps
+        address = buffer_address(
+            state, op.operands[1], inside, condition=condition, writes=True, apart=differing(op), crowded=crowded
+        )
     return store_to(op, address)
 
 
@@ -159,12 +171,13 @@ def buffer_address(
     shared: "Shared | None" = None,
     writes: bool = False,
     apart: Collection[int] = (),
+    crowded: bool = False,
 ) -> BufferAddress:
     """The address of the element `inside` a window, for the lanes that fulfil `condition` and whose element exists.
 
     The coordinate along the dimension `anywhere` may be any number, also a negative one (`existence`, and `row_apart`
     where other paddings are compared). Accesses that belong together have the coordinates along the dimensions `shared`
-    in common, and differ along those in `apart`.
+    in common, and differ along those in `apart`; `crowded` ones are too many to have conditions of their own.
     What `writes` in a kernel in pieces has its offset at hand.
     """
     place = place_of(state, window, inside, quads)
@@ -176,7 +189,9 @@ def buffer_address(
         others = [step for step in among if step.uppers[0] != ground.descriptor.tops[anywhere]]
         if others and (found := row_apart(place, vector, anywhere)) is not None:
             (row, vector), among, anywhere = found, others, None
-    left = before_the_end(place, apart, among) if not few and anywhere is None and condition is None else None
+    left = None
+    if not few and anywhere is None and condition is None:
+        left = before_the_end(place, apart, among, crowded=crowded)
     valid = None
     if not few and left is None:
         valid = existence(place, condition, anywhere=anywhere, by_size=True, among=among.__contains__)

@@ -4,7 +4,7 @@
 // RUN: ckmlir-opt %s --ck-lower-fragments --split-input-file | filecheck %s
 
 !view = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[?0%8, ?1, 64], strides=[?3%8, ?2%8, 1]); d3 = merge(d1, d0, lengths=[?1, ?0%8]); d4 = right_pad(d3, length=(?1 * ?0%8), multiple=64); view(d2, d4) align 8">
-!window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[?0%8, ?1, 64], strides=[?3%8, ?2%8, 1]); d3 = merge(d1, d0, lengths=[?1, ?0%8]); d4 = right_pad(d3, length=(?1 * ?0%8), multiple=64); view(d2, d4) align 8", [64, 64]>
+!window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[?0%8, ?1, 64], strides=[?3%8, ?2%8, 1]); d3 = merge(d1, d0, lengths=[?1, ?0%8]); d4 = right_pad(d3, length=(?1 * ?0%8), multiple=64); view(d2, d4) align 8", [64, 32]>
 
 // CHECK-LABEL: llvm.func @whole_units
 // CHECK: arith.cmpi ult
@@ -16,8 +16,8 @@ module attributes {ck.target = "gfx942"} {
     %zero = arith.constant 0 : i32
     %v = "ck.make_view"(%p, %channels, %taps, %a, %b) : (!llvm.ptr<1>, i32, i32, i32, i32) -> !view
     %w = "ck.make_window"(%v, %zero, %zero) : (!view, i32, i32) -> !window
-    %0 = "ck.load_fragment"(%w) {distribution = "d0: 8@lane.1 8@y1, d1: 8@lane.0 8@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
-    %1 = "ck.load_fragment"(%w) {distribution = "d0: 8@lane.1 8@y1, d1: 8@lane.0 8@y0", registers = array<i32: 8, 9, 10, 11, 12, 13, 14, 15>} : (!window) -> vector<8xf16>
+    %0 = "ck.load_fragment"(%w) {distribution = "d0: 8@lane.1 8@y1, d1: 8@lane.0 4@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
+    %1 = "ck.load_fragment"(%w) {distribution = "d0: 8@lane.1 8@y1, d1: 8@lane.0 4@y0", registers = array<i32: 8, 9, 10, 11, 12, 13, 14, 15>} : (!window) -> vector<8xf16>
     return
   }
 }
@@ -26,7 +26,7 @@ module attributes {ck.target = "gfx942"} {
 
 // Where nothing is known of the length, the end may lie between them.
 !view = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[?0, ?1, 64], strides=[?3%8, ?2%8, 1]); d3 = merge(d1, d0, lengths=[?1, ?0]); d4 = right_pad(d3, length=(?1 * ?0), multiple=64); view(d2, d4) align 8">
-!window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[?0, ?1, 64], strides=[?3%8, ?2%8, 1]); d3 = merge(d1, d0, lengths=[?1, ?0]); d4 = right_pad(d3, length=(?1 * ?0), multiple=64); view(d2, d4) align 8", [64, 64]>
+!window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[?0, ?1, 64], strides=[?3%8, ?2%8, 1]); d3 = merge(d1, d0, lengths=[?1, ?0]); d4 = right_pad(d3, length=(?1 * ?0), multiple=64); view(d2, d4) align 8", [64, 32]>
 
 // CHECK-LABEL: llvm.func @any_length
 // CHECK: arith.cmpi ult
@@ -38,8 +38,8 @@ module attributes {ck.target = "gfx942"} {
     %zero = arith.constant 0 : i32
     %v = "ck.make_view"(%p, %channels, %taps, %a, %b) : (!llvm.ptr<1>, i32, i32, i32, i32) -> !view
     %w = "ck.make_window"(%v, %zero, %zero) : (!view, i32, i32) -> !window
-    %0 = "ck.load_fragment"(%w) {distribution = "d0: 8@lane.1 8@y1, d1: 8@lane.0 8@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
-    %1 = "ck.load_fragment"(%w) {distribution = "d0: 8@lane.1 8@y1, d1: 8@lane.0 8@y0", registers = array<i32: 8, 9, 10, 11, 12, 13, 14, 15>} : (!window) -> vector<8xf16>
+    %0 = "ck.load_fragment"(%w) {distribution = "d0: 8@lane.1 8@y1, d1: 8@lane.0 4@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
+    %1 = "ck.load_fragment"(%w) {distribution = "d0: 8@lane.1 8@y1, d1: 8@lane.0 4@y0", registers = array<i32: 8, 9, 10, 11, 12, 13, 14, 15>} : (!window) -> vector<8xf16>
     return
   }
 }

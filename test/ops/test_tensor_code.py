@@ -64,6 +64,14 @@ def test_no_spills(name: str, keys: Keys, chip: str) -> None:
     assert not mnemonics(kernel, "scratch_")
 
 
+@pytest.mark.parametrize("shape", [(5, 132, 27), (3, 27, 131)])
+def test_single_elements_keep_no_registers_in_lanes(shape: tuple[int, ...]) -> None:
+    """Of rows that no vector divides, along three dimensions; not all have a condition of their own."""
+    kernel = compiled("permute", "gfx942", (("shape", shape), ("perm", (0, 2, 1)), ("dtype", "i8")))
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), DEFAULTS)
