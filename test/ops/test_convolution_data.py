@@ -233,6 +233,8 @@ VOLUMES = {"n": 4, "image": (8, 16, 16)}
     {"c": 64, "k": 64, "g": 2}, {"n": 32, "c": 128, "k": 128}, {"n": 32, "c": 64, "k": 64, "image": (32, 32, 32)},
     {"c": 33, "k": 64}, {"c": 3, "k": 64, "strides": 2}, {"c": 64, "k": 33}, {"c": 64, "k": 64, "split_k": 2},
     {"c": 16, "k": 33, "window": (5, 3, 5)}, {"c": 17, "k": 33, "dtype": "f32", "image": (8, 16)},
+    {"c": 7, "k": 96, "dtype": "f32", "out": "f16", "op": "tanh(acc)*beta"}, {"c": 1, "k": 8, "g": 33, "dtype": "f32"},
+    {"c": 63, "k": 20, "window": (3, 1, 2), "split_k": 2, "block": (96, 64, 32)},
 ])  # fmt: skip
 @pytest.mark.parametrize("chip", CHIPS)
 def test_volumes_keep_no_registers_in_lanes(chip: str, keys: dict[str, Any]) -> None:
@@ -241,11 +243,20 @@ def test_volumes_keep_no_registers_in_lanes(chip: str, keys: dict[str, Any]) -> 
     assert spilled(kernel) == (0, 0, 0), kernel.kernel_name
 
 
+def test_many_arguments_are_read_in_pieces() -> None:
+    """Before a loop, where few of them are needed all the way through."""
+    kernel = requested("gfx950", {**VOLUMES, "c": 16, "k": 64, "strides": 2})
+    assert spilled(kernel) == (0, 0, 0), kernel.kernel_name
+
+
 @pytest.mark.parametrize("keys", [
     {**VOLUMES, "c": 64, "k": 33}, {"n": 3, "g": 31, "c": 1, "k": 3, "image": (4, 6), "window": (3, 2), "op": "acc+d0"},
+    {"n": 2, "c": 31, "k": 10, "image": (4, 2, 4), "window": (1, 2, 1), "pads": (4, 4, 2), "op": "tanh(acc)*beta"},
 ])  # fmt: skip
 def test_single_elements_keep_no_registers_in_lanes(keys: dict[str, Any]) -> None:
-    """Those of dy have bits for places of the window; those of dx and a D tensor, offsets in vector registers."""
+    """Those of dy have bits for places of the window; those of dx and a D tensor, offsets in vector registers; those of
+    weights that come before the loop, what is left behind them.
+    """
     kernel = requested("gfx942", keys)
     assert spilled(kernel) == (0, 0, 0), kernel.kernel_name
 
