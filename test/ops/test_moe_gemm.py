@@ -264,6 +264,14 @@ def test_requests_that_do_not_fit(keys: dict[str, Any], words: str) -> None:
     assert words in str(refused.value)
 
 
+def test_more_blocks_than_kernels_count_to() -> None:
+    """Rows of C are those of tokens, so that C is small beside its blocks."""
+    keys = {"t": 15, "topk": 127, "e": 1905, "unit": 16, "n": 2**26, "k": 1, "block": "16x16x64", "wave": "1x1"}
+    problem = MOE_GEMM.problem(**keys, c_rows="token", reduction="atomic")
+    with pytest.raises(RequestError, match="moe_gemm: 7990149120 blocks; kernels count to 2147483647"):
+        MOE_GEMM.launch(problem, MOE_GEMM.spec(problem, GFX942), GFX942)
+
+
 @pytest.mark.parametrize(
     ("chip", "keys", "words"),
     [
@@ -301,6 +309,10 @@ NARROW: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"dtype": "fp6", "unit": 128, "n": 80, "k": 160, **MX, **FIRST}),
     ("gfx942", {"dtype": "fp6", "unit": 64, "n": 128, "k": 128, **MX, **FIRST}),
     ("gfx950", {"dtype": "fp4", "unit": 32, "n": 66, "k": 130, **MX, **FIRST}),
+    ("gfx90a", {"dtype": "i8", "unit": 64, "t": 20, "k": 33, "a_scale": "1x128", "b_scale": "1x128", "out": "f16",
+                "shuffled": 32, **FIRST}),
+    ("gfx950", {"dtype": "fp8", "unit": 32, "t": 20, "k": 257, "a_scale": "1x128", "b_scale": "128x128", "out": "f16",
+                "shuffled": 32, **FIRST}),
 ]
 
 

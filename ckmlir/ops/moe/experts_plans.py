@@ -96,9 +96,6 @@ of them were spilled for fp8 and k = 333 on gfx942."""
 NARROW_STRAIGHT = STRAIGHT[1]
 """The same where the matrices are preshuffled: with 128 rows 121 vector registers were spilled for bf16 and k = 33 on
 gfx90a, up to 58 scalar ones for fp8."""
-NARROW_SCALED = Block(32, (64, 64), (1, 4), ())
-"""The same for two products with scales, of which a step holds a whole group: with 64 rows 32 loads of a lane kept 11
-to 18 scalar registers in lanes (fp8 and i8, scales of 1x128, k = 33 and 257, matrices in tiles of 16 columns)."""
 LONG = 32
 """Steps of the loop."""
 LEAST = 2
@@ -197,10 +194,9 @@ def epilogue_of(problem: ExpertsProblem) -> str | None:
 
 def _shallow(problem: ExpertsProblem) -> tuple[Block, ...]:
     """Blocks that have half a cache line along k where loads are narrow. Other low ones have a whole one."""
-    shuffled, scaled = problem.product.shuffled, problem.product.scaling and problem.product.products > 1
+    shuffled = problem.product.shuffled
     if problem.unit % NARROW.rows == 0:
-        low = (NARROW_SCALED,) if scaled and shuffled == min(COLUMNS) else ()
-        return (*low, NARROW_STRAIGHT if shuffled else NARROW)
+        return (NARROW_STRAIGHT if shuffled else NARROW,)
     return SQUARE[2:] if shuffled == max(COLUMNS) else ()
 
 
