@@ -195,7 +195,8 @@ def test_clean_under_the_checkers(chip: str) -> None:
 
 @pytest.mark.parametrize(("keys", "why"), [
     ({"shuffled": 8}, "expected 0, 16 or 32"),
-    ({"shuffled": 32, "layout": "RRR", "schedule": "straight"}, "expected RCR or CCR"),
+    ({"shuffled": 32, "layout": "RRR", "schedule": "straight"}, "shuffled B is made of rows along k; expected RCR"),
+    ({"shuffled": 32, "layout": "CRR", "schedule": "straight"}, "shuffled B is made of rows along k; expected CCR"),
     ({"schedule": "preshuffle", "ldb": 20000}, "without gaps"),
 ])  # fmt: skip
 def test_requests_that_are_refused(keys: dict[str, Any], why: str) -> None:

@@ -351,6 +351,7 @@ def _shuffled(values: Mapping[str, Any]) -> int:
         return min(COLUMNS) if values["dtype"] == "f64" else max(COLUMNS)  # no chip multiplies 32 columns of f64
     if asked not in (0, *COLUMNS):
         raise RequestError(f"shuffled={asked}: B is in tiles of 16 or 32 columns, or plain; expected 0, 16 or 32")
-    if asked and values["layout"][1] != "C":
-        raise RequestError(f"layout={values['layout']}: shuffled B is made of rows along k; expected RCR or CCR")
+    a, b, c = values["layout"]
+    if asked and b != "C":
+        raise RequestError(f"layout={a}{b}{c}: shuffled B is made of rows along k; expected {a}C{c}")
     return int(asked)
