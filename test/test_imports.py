@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -181,6 +182,20 @@ def test_a_compilation_makes_no_classes_of_upstream_operations() -> None:
     modules_of_dialects = {f"ckmlir.mlir.{name}" for name in DIALECTS}
     found = [file for file in modules() if unit_of(file) != "tools" and _imported_at_once(file) & modules_of_dialects]
     assert found == []
+
+
+def _with_tables() -> list[Path]:
+    """Packages whose docstring has a table of their modules."""
+    return [file for file in sorted(PACKAGE.rglob("__init__.py")) if "| module | holds |" in file.read_text()]
+
+
+@pytest.mark.parametrize("file", _with_tables(), ids=lambda file: str(file.parent.relative_to(PACKAGE)))
+def test_tables_of_packages_name_every_module(file: Path) -> None:
+    """Each once."""
+    rows = [line for line in file.read_text().splitlines() if line.startswith("| `")]
+    named = [name.removesuffix(".py") for row in rows for name in re.findall(r"`([\w.]+)`", row.split("|")[1])]
+    there = {other.stem for other in file.parent.glob("*.py") if other != file}
+    assert sorted(named) == sorted(there)
 
 
 def run_python(code: str) -> str:

@@ -1,1 +1,20 @@
-"""What a mixture of experts does to rows: choosing experts, sorting by them, quantising for them."""
+"""What a mixture of experts does to rows: choosing experts, sorting by them, multiplying by their matrices.
+
+| module | holds |
+|---|---|
+| `topk_softmax.py`, `topk_softmax_kernel.py` | the operator that chooses each token's experts |
+| `moe_sorting.py`, `moe_sorting_kernel.py` | the operator that lists a routing's entries by expert |
+| `routing.py` | the words of that list |
+| `moe_smoothquant.py`, `moe_smoothquant_kernel.py` | the operator that quantises rows for experts |
+| `moe_gemm.py` | the operator that multiplies rows by their experts' matrices |
+| `experts_problem.py`, `experts_scales.py` | what its requests come to, scales of groups among them |
+| `experts_plans.py`, `experts_grid.py` | its blocks where a request leaves them open; the grid that these make |
+| `experts_reference.py` | its results in NumPy, and how far kernels may be from them |
+| `fused_moe.py`, `moe_layer.py` | the operators of whole layers, of a given routing and of a router's logits |
+| `layer_problem.py` | what requests of layers come to |
+| `apart.py`, `chained.py` | a layer's products by kernels of their own, or by one kernel |
+| `between.py` | what is between the products: rows as computed, or quantised |
+
+The kernels of products are those of `ckmlir.ops.contraction`: `experts_kernel.py` finds a block's rows and its expert,
+`rows_kernel.py` loads and stores rows by a list, `chain_kernel.py` multiplies a block by a second matrix.
+"""
