@@ -124,8 +124,8 @@ class _Layer:
         mask: Any,
         scales: Mapping[str, Any] | None,
     ) -> None:
-        from ckmlir.ops.moe.between import FLOATS
         from ckmlir.ops.moe.layer_problem import NARROW
+        from ckmlir.ops.rows.arrays import FLOATS
 
         self.call = call
         self.x = call.read("x", x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -92,6 +92,11 @@ def array_spec(
             f"kernels address at most {MAXIMUM_ARRAY_BYTES}"
         )
     return array
+
+
+def find_array(arrays: Iterable[ArraySpec], name: str) -> ArraySpec:
+    """The array of a name, which is one of them."""
+    return next(array for array in arrays if array.name == name)
 
 
 def require_reachable(key: str, pitch: int, rows: int, array: ArraySpec) -> None:

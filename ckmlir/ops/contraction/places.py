@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from ckmlir.ops.arrays import ALIGNMENT, ArraySpec, array_spec
+from ckmlir.ops.arrays import ALIGNMENT, ArraySpec, array_spec, find_array
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
@@ -34,7 +34,7 @@ class Shared(Struct, frozen=True):
         Raises RequestError for one that begins where kernels cannot load full vectors from, or reaches beyond the
         array, and for outputs that overlap.
         """
-        found = [_matrix(one, name) for one in products]
+        found = [find_array(one.arrays(), name) for one in products]
         vector = ALIGNMENT // find_dtype(found[0].dtype).bytes
         starts = tuple(starts) if len(starts) == len(products) else (starts[0],) * len(products)
         ends = [start + array.elements for start, array in zip(starts, found, strict=True)]
@@ -52,21 +52,17 @@ class Shared(Struct, frozen=True):
 
     def array(self, like: Problem) -> ArraySpec:
         """The array; `like` is one of the products."""
-        matrix = _matrix(like, self.name)
+        matrix = find_array(like.arrays(), self.name)
         return array_spec(self.name, (self.size,), matrix.dtype, matrix.role)
 
     def view(self, product: Problem, number: int, whole: Array) -> Array:
         """The matrix of a product in the array."""
-        matrix = _matrix(product, self.name)
+        matrix = find_array(product.arrays(), self.name)
         if 0 in matrix.shape:
             return np.empty(matrix.shape, whole.dtype)
         bits = whole[self.starts[number] :].view(f"u{whole.itemsize}")  # as_strided loses the types of ml_dtypes
         strides = [stride * whole.itemsize for stride in matrix.strides]
         return np.lib.stride_tricks.as_strided(bits, matrix.shape, strides).view(whole.dtype)
-
-
-def _matrix(product: Problem, name: str) -> ArraySpec:
-    return next(array for array in product.arrays() if array.name == name)
 
 
 def _check_apart(name: str, starts: Sequence[int], matrices: Sequence[ArraySpec]) -> None:

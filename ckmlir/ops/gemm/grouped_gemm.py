@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 from msgspec.structs import replace
 
-from ckmlir.ops.arrays import ArraySpec, array_spec
+from ckmlir.ops.arrays import ArraySpec, array_spec, find_array
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
@@ -274,7 +274,7 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
         """Matrices B in fragment order in one array: each is filled up by itself."""
         found = np.zeros(shared.size, np.float32 if problem.any.held[1].packing is None else np.uint8)
         for number, one in enumerate(problem.products):
-            own = next(array for array in one.arrays() if array.name == shared.name)
+            own = find_array(one.arrays(), shared.name)
             shared.view(one, number, found)[...] = self.single._values(one, own, generator)
         return found
 

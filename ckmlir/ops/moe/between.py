@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
-from ckmlir.ops.arrays import ArraySpec
+from ckmlir.ops.arrays import ArraySpec, find_array
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.sources import rounded
 from ckmlir.ops.dtypes import numpy_dtype
@@ -26,7 +25,6 @@ from ckmlir.ops.rows.quantization import quantized_tolerances
 from ckmlir.ops.steps import Fill, Workspace
 from ckmlir.targets import Target
 
-FLOATS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 INTER = "inter"
 """The workspace of what the first products make, a row for each entry."""
 QUANTISED, SCALES = "quantised", "quantised_scale"
@@ -97,7 +95,7 @@ class AsComputed(Between):
     def rows(self, exact: Array, error: Array, arrays: Mapping[str, Array], target: Target) -> Rows:
         found, moved = rounded(exact, error, self.dtype, target)
         with np.errstate(over="ignore", invalid="ignore"):
-            return Rows({"a": found.astype(FLOATS[self.dtype])}, moved, {})
+            return Rows({"a": found.astype(numpy_dtype(self.dtype, target))}, moved, {})
 
 
 @dataclass(frozen=True)
@@ -142,4 +140,4 @@ class Quantised(Between):
         return Rows({"a": q, "d1": found["yscale"].astype(np.float32)}, moved, {"d1": scale_error})
 
     def _of(self, name: str) -> ArraySpec:
-        return next(array for array in MOE_SMOOTHQUANT.arrays(self.problem) if array.name == name)
+        return find_array(MOE_SMOOTHQUANT.arrays(self.problem), name)

@@ -20,10 +20,10 @@ from ckmlir.ops.contraction.sum_parts import cleared, sum_over
 from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
+from ckmlir.ops.moe.experts_grid import grid_of, mismatches_of_blocks
 from ckmlir.ops.moe.layer_problem import FIRST, LayerProblem
 from ckmlir.ops.operator import NOTHING, Argument, Launch, Run, Step
-from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
-from ckmlir.ops.scalars import ceil_div, f32, i32
+from ckmlir.ops.scalars import f32, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.targets import Target
@@ -81,32 +81,25 @@ class Chained:
             if rows % claimed:
                 why = f"rows of array {name} are aligned to {rows} elements"
                 reasons.append(Reason(field, getattr(spec, field), why, f"expected at most {rows} for {name}"))
-        if layer.first.unit % spec.block[0]:
-            why = f"blocks of {spec.block[0]} rows do not divide unit={layer.first.unit}"
-            reasons.append(Reason("block", spec.block, why, "expected a divisor"))
-        plain = dataclasses.replace(spec, operator=GEMM.name, walk="grid", sink="store", align=(*spec.align[:2], 1))
-        single = replace(_made(layer), m=spec.block[0], split_k=None, reduction=None)
-        return reasons + GEMM.mismatches(single, plain, target)
+        plain = dataclasses.replace(spec, align=(*spec.align[:2], 1))
+        return reasons + mismatches_of_blocks(replace(layer.first, product=_made(layer)), plain, target)
 
     def launch(self, layer: LayerProblem, spec: ContractionSpec, target: Target) -> Launch:
         """A workgroup for each block of rows and of what is between."""
         first, product, second = layer.first, _made(layer), layer.second.product
-        blocks, across = first.unit // spec.block[0], ceil_div(product.n, spec.block[1])
-        shape = (across, first.units * blocks)
-        workgroups = across * first.units * blocks
-        if workgroups > MAXIMUM_SIZE:
-            raise RequestError(f"{NAME}: {workgroups} blocks; kernels count to {MAXIMUM_SIZE}")
-        if not workgroups:
+        grid = grid_of(first, spec)
+        if not grid.workgroups:
             return NOTHING
         names = [FIRST.get(name, name) for name in ("a", *product.operands[1:])]
         arrays = (*names, "down", "sorted_weights", layer.sums.name, "sorted_ids", "expert_ids", "totals")
         strides = [one.batch_of(one.operands[1]).strides[0] for one in (product, second)]
         sizes = (
             product.n, product.k, product.lda, product.ldb, second.ldc, second.ldb, *strides, first.count("place"),
-            blocks, first.t, first.topk, first.e,
+            grid.of_unit, first.t, first.topk, first.e,
         )  # fmt: skip
         arguments: tuple[Argument, ...] = (*arrays, *map(i32, sizes), *map(f32, (product.alpha, product.beta)))
-        return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
+        shape = (grid.across, grid.down)
+        return Launch((grid.workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 
     def steps(self, layer: LayerProblem) -> tuple[Step, ...]:
         """Zeros, to which memory adds; both products; and what rounds the sums, where y is not f32."""

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, array_spec
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, array_spec, find_array
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS, accumulator_type
 from ckmlir.ops.contraction.keys import read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
@@ -188,7 +188,7 @@ def _used(op: str | None) -> frozenset[str]:
 
 def _with_experts(product: Problem, kinds: tuple[str, ...], experts: int, values: Mapping[str, Any]) -> Problem:
     """The product with the distances from one expert's arrays to the next's. Raises RequestError for what overlaps."""
-    matrix = next(array for array in product.arrays() if array.name == product.operands[1])
+    matrix = find_array(product.arrays(), product.operands[1])
     asked = values["b_stride"]
     stride = matrix.shape[0] * matrix.strides[0]
     if asked is not None:

@@ -43,7 +43,6 @@ from ckmlir.ops.contraction.keys import SHUFFLED
 from ckmlir.ops.contraction.product_operator import ProductOperator
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.apart import Apart
-from ckmlir.ops.moe.between import FLOATS
 from ckmlir.ops.moe.chained import Chained
 from ckmlir.ops.moe.experts_problem import ACCUMULATORS, REDUCTIONS
 from ckmlir.ops.moe.layer_problem import FIRST, LISTS, NARROW, UNITS, LayerProblem, read_layer
@@ -51,6 +50,7 @@ from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
 from ckmlir.ops.request import Choice, Integer, Key
+from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.expression_key import ExpressionKey
@@ -65,7 +65,7 @@ LAYER_KEYS: tuple[Key, ...] = (
     Integer("hidden", 256, "elements of a row of x and y"),
     Integer("inter", 256, "elements between the two products"),
     Choice("dtype", "f16", "of x, the matrices and what is between the products; 8 bits with scales", DTYPES),
-    Choice("out", None, "of y; by default dtype, f16 of 8 bits", tuple(FLOATS)),
+    Choice("out", None, "of y; by default dtype, f16 of 8 bits", FLOATS),
     Integer(
         "unit",
         None,

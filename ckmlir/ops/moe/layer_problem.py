@@ -9,16 +9,17 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ckmlir.ops.arrays import ArraySpec
+from ckmlir.ops.arrays import ArraySpec, find_array
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
-from ckmlir.ops.moe.between import FLOATS, INTER, AsComputed, Between, Quantised
+from ckmlir.ops.moe.between import INTER, AsComputed, Between, Quantised
 from ckmlir.ops.moe.experts_problem import BY_WORKSPACE, ExpertsProblem
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_smoothquant import OPERATOR as MOE_SMOOTHQUANT
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.moe.moe_sorting import Problem as Sorting
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import ceil_div
 
 UNITS = (16, 32, 64, 128)
@@ -120,8 +121,7 @@ class LayerProblem(Struct, frozen=True):
 
     @staticmethod
     def _named(problem: ExpertsProblem, name: str, names: Mapping[str, str]) -> ArraySpec:
-        array = next(one for one in problem.arrays() if one.name == name)
-        return ArraySpec(names.get(name, name), array.shape, array.dtype, array.role, array.strides, array.align)
+        return replace(find_array(problem.arrays(), name), name=names.get(name, name))
 
 
 def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:

@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from ckmlir.ops.arrays import ArraySpec
+from ckmlir.ops.arrays import ArraySpec, find_array
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
@@ -65,6 +65,7 @@ from ckmlir.ops.indexed.embedding_bag import OPERATOR as EMBEDDING_BAG
 from ckmlir.ops.indexed.embedding_bag import Problem as Bag
 from ckmlir.ops.list_keys import Words
 from ckmlir.ops.moe import experts_reference
+from ckmlir.ops.moe.experts_grid import grid_of, mismatches_of_blocks
 from ckmlir.ops.moe.experts_plans import epilogue_of, plans
 from ckmlir.ops.moe.experts_problem import (
     A_ROWS,
@@ -79,8 +80,8 @@ from ckmlir.ops.moe.experts_problem import (
 from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, operator_of, smaller
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
-from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, Pitch, RequestError
-from ckmlir.ops.scalars import ceil_div, i32
+from ckmlir.ops.request import Choice, Flag, Integer, Pitch
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
 from ckmlir.ops.tensors.expression_key import ExpressionKey
@@ -186,13 +187,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
     def mismatches(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
         own = _made(problem)
         reasons = list(unlike(spec, operator=self.name, walk="experts", rows=own.listed, sink=_sink(problem)))
-        if problem.unit % spec.block[0]:
-            why = f"blocks of {spec.block[0]} rows do not divide unit={problem.unit}"
-            reasons.append(Reason("block", spec.block, why, "expected a divisor"))
-        single_operator = operator_of(own.product)
-        plain = dataclasses.replace(spec, operator=single_operator.name, walk="grid", sink="store")
-        single = replace(own.product, m=spec.block[0], split_k=None, reduction=None)
-        return reasons + single_operator.mismatches(single, plain, target)
+        return reasons + mismatches_of_blocks(own, spec, target)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         first = {"op": "silu(gate) * up"}
@@ -224,16 +219,12 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
     def launch(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> Launch:
         own = _made(problem)
         product = own.product
-        blocks, across = problem.unit // spec.block[0], ceil_div(product.n, spec.block[1])
-        shape = (across, problem.units * blocks)
-        workgroups = across * problem.units * blocks
-        if workgroups > MAXIMUM_SIZE:
-            raise RequestError(f"{self.name}: {workgroups} blocks of C; kernels count to {MAXIMUM_SIZE}")
-        if not workgroups or self.writes_nothing(problem):
+        grid = grid_of(own, spec)
+        if not grid.workgroups or self.writes_nothing(problem):
             return NOTHING
         own_arrays = (product.operands[1], *(one.name for one in product.scaling[1:2]))
         strides = [product.batch_of(name).strides[0] for name in own_arrays]
-        sizes = (product.n, product.k, *product.distances(), *strides, problem.count("place"), blocks)
+        sizes = (product.n, product.k, *product.distances(), *strides, problem.count("place"), grid.of_unit)
         numbers = (product.alpha, product.beta) if spec.op else ()
         names = [array.name for array in own.arrays()]
         if problem.by_workspace:
@@ -241,7 +232,8 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         arguments = (
             *names, *map(i32, (*sizes, problem.t, problem.topk, problem.e)), *map(real_type(product), numbers)
         )  # fmt: skip
-        return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
+        shape = (grid.across, grid.down)
+        return Launch((grid.workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 
     def steps(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
         """Where entries are summed zeros before, in C or for each entry that may be left out where no array says which
@@ -249,7 +241,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         if problem.reduction is None or self.writes_nothing(problem):
             return (OWN_KERNEL,)
         if problem.reduction == "atomic":
-            return (cleared(next(array for array in problem.arrays() if array.name == "c")), OWN_KERNEL)
+            return (cleared(find_array(problem.arrays(), "c")), OWN_KERNEL)
         made, product = _made(problem).product, problem.product
         if problem.entry_ids:
             bag = Bag(
@@ -265,7 +257,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
     def workspaces(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         if not problem.by_workspace or self.writes_nothing(problem):
             return ()
-        entries = next(array for array in _made(problem).arrays() if array.name == "c")
+        entries = find_array(_made(problem).arrays(), "c")
         return (Workspace(ENTRIES, entries.shape[0] * entries.strides[0] * find_dtype(entries.dtype).bytes),)
 
     # -- values ------------------------------------------------------------------------------------------------------

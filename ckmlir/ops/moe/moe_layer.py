@@ -11,16 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
-from ckmlir.ops.arrays import ArraySpec
+from ckmlir.ops.arrays import ArraySpec, find_array
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.moe.between import FLOATS
 from ckmlir.ops.moe.fused_moe import LAYER_KEYS, FusedMoe
 from ckmlir.ops.moe.layer_problem import LayerProblem, read_layer
 from ckmlir.ops.moe.topk_softmax import OPERATOR as TOPK_SOFTMAX
 from ckmlir.ops.operator import Run, Step
 from ckmlir.ops.request import Choice
+from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.steps import Workspace
 from ckmlir.targets import Target
 
@@ -35,7 +36,7 @@ class MoeLayer(FusedMoe):
     keys = (
         *LAYER_KEYS,
         *(key for key in TOPK_SOFTMAX.keys if key.name in ("activation", "renormalize")),
-        Choice("logits", None, "dtype of the logits; by default dtype, f32 with 8 bits", tuple(FLOATS)),
+        Choice("logits", None, "dtype of the logits; by default dtype, f32 with 8 bits", FLOATS),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> LayerProblem:
@@ -79,8 +80,7 @@ def _computed(dtype: str) -> str:
 
 
 def _logits(problem: LayerProblem) -> ArraySpec:
-    array = next(one for one in TOPK_SOFTMAX.arrays(problem.front) if one.name == "x")
-    return ArraySpec("logits", array.shape, array.dtype, array.role, array.strides, array.align)
+    return replace(find_array(TOPK_SOFTMAX.arrays(problem.front), "x"), name="logits")
 
 
 OPERATOR = MoeLayer()

@@ -1,0 +1,56 @@
+"""Kernels over the places of a routing: their grid, and which problems their blocks divide."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.moe.experts_problem import ExpertsProblem
+from ckmlir.ops.moe.experts_scales import operator_of
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
+from ckmlir.ops.scalars import ceil_div
+from ckmlir.ops.spec import Reason
+from ckmlir.targets import Target
+
+
+class Grid(NamedTuple):
+    """Blocks of the places that a routing may take.
+
+    Attributes:
+        across: blocks along the columns, neighbours in the grid.
+        down: blocks along the places.
+        of_unit: blocks along the places of a unit.
+    """
+
+    across: int
+    down: int
+    of_unit: int
+
+    @property
+    def workgroups(self) -> int:
+        """One for each block."""
+        return self.across * self.down
+
+
+def grid_of(problem: ExpertsProblem, spec: ContractionSpec) -> Grid:
+    """The grid of a kernel. Raises RequestError for more blocks than kernels count to."""
+    of_unit = problem.unit // spec.block[0]
+    found = Grid(ceil_div(problem.product.n, spec.block[1]), problem.units * of_unit, of_unit)
+    if found.workgroups > MAXIMUM_SIZE:
+        raise RequestError(f"{spec.operator}: {found.workgroups} blocks; kernels count to {MAXIMUM_SIZE}")
+    return found
+
+
+def mismatches_of_blocks(problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
+    """Why blocks do not compute the rows of a unit as a product of their own; `spec` apart from its walk and sink."""
+    reasons = []
+    if problem.unit % spec.block[0]:
+        why = f"blocks of {spec.block[0]} rows do not divide unit={problem.unit}"
+        reasons.append(Reason("block", spec.block, why, "expected a divisor"))
+    operator = operator_of(problem.product)
+    plain = dataclasses.replace(spec, operator=operator.name, walk="grid", sink="store")
+    single = replace(problem.product, m=spec.block[0], split_k=None, reduction=None)
+    return reasons + operator.mismatches(single, plain, target)
