@@ -1,8 +1,8 @@
 """Which of a registry's kernels compute a problem, found as far as they are asked for.
 
 Whether a kernel computes a problem takes some 20 µs to say, and there may be thousands: whoever takes the first that
-fits does not wait for the others. Where one does not fit, what was read of its specification decides (`watched`): of
-those with the same signature that agree in these fields, none is asked again.
+fits does not wait for the others. What was read of specifications decides (`Remembered`): of those with the same
+signature that agree in these fields, one is asked.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any, SupportsIndex, overload
 
 from msgspec import Struct
 
 from ckmlir.dispatch.identity import Kernel
-from ckmlir.dispatch.watching import watched
+from ckmlir.ops.operator import Operator
+from ckmlir.ops.remembered import Remembered
+from ckmlir.ops.spec import Spec
+from ckmlir.targets import Target
 
-ASKED_PLAINLY = 2
-"""Kernels of a signature: one of the first often fits, and being watched takes as long again."""
+REMEMBERED_FROM = 3
+"""Kernel of a signature: one of the first often fits, and to find out what is read takes as long again."""
 
 
 class Entry(Struct, frozen=True):
@@ -49,15 +53,6 @@ class Candidates:
         self.group_of = {entry.order: number for number, group in enumerate(self.groups) for entry in group}
         self.kernels = {entry.kernel: entry for entry in self.entries}
         self._sorted: dict[Hashable, dict[Any, list[Entry]]] = {}
-        self._values: dict[tuple[str, ...], dict[int, tuple[object, ...]]] = {}
-
-    def values(self, entry: Entry, fields: tuple[str, ...]) -> tuple[object, ...]:
-        """What fields of a kernel's specification hold, put together once."""
-        known = self._values.setdefault(fields, {})
-        found = known.get(entry.order)
-        if found is None:
-            found = known[entry.order] = tuple([getattr(entry.kernel.spec, name) for name in fields])
-        return found
 
     def sorted_by(self, name: Hashable, value: Callable[[Kernel], Any]) -> dict[Any, list[Entry]]:
         """The kernels, in order, by a value that they have; None: left out. It is asked for once under a name."""
@@ -81,8 +76,8 @@ class Fitting(Sequence[Kernel]):
         self._fits: dict[int, bool] = {}
         self._out: set[int] = set()
         self._asked: dict[int, int] = {}
-        self._answers: dict[int, dict[tuple[str, ...], dict[tuple[object, ...], bool]]] = {}
-        """By group, by the fields that were read, by what they held."""
+        self._judged: dict[int, Remembered[Spec, tuple[bool, bool]]] = {}
+        """What `_judged` says of the kernels of a group."""
         self._found: list[Kernel] = []
         self._rest = self._in_order()
         self._lock = threading.Lock()
@@ -164,20 +159,25 @@ class Fitting(Sequence[Kernel]):
     def _answer(self, entry: Entry, group: int) -> bool:
         if group in self._out:
             return False
+        kernel = entry.kernel
         asked = self._asked[group] = self._asked.get(group, 0) + 1
-        if asked <= ASKED_PLAINLY:
-            reasons = entry.kernel.against(self._problem)
+        if asked == REMEMBERED_FROM:
+            judge = partial(_judged, kernel.operator, self._problem, kernel.target)
+            self._judged[group] = Remembered(judge, same=kernel.operator.spec_type.decisive())
+        known = self._judged.get(group)
+        if known is None:
+            fits, out = _judged(kernel.operator, self._problem, kernel.target, kernel.spec)
         else:
-            answers = self._answers.setdefault(group, {})
-            for fields, known in list(answers.items()):
-                found = known.get(self._candidates.values(entry, fields))
-                if found is not None:
-                    return found
-            spec, read = watched(entry.kernel.spec)
-            reasons = entry.kernel.operator.mismatches(self._problem, spec, entry.kernel.target)
-            fields = tuple(sorted(read))
-            answers.setdefault(fields, {})[self._candidates.values(entry, fields)] = not reasons
-        decisive = entry.kernel.operator.spec_type.decisive() if reasons else frozenset()
-        if any(reason.field in decisive for reason in reasons):
-            self._out.add(group)  # none of this signature does: `Spec.decisive`
-        return not reasons
+            fits, out = known(kernel.spec)
+        if out:
+            self._out.add(group)
+        return fits
+
+
+def _judged(operator: Operator[Any, Any], problem: Any, target: Target, spec: Spec) -> tuple[bool, bool]:
+    """Whether a kernel computes a problem, and whether it is known that none of its signature does
+    (`Spec.decisive`).
+    """
+    reasons = operator.mismatches(problem, spec, target)
+    decisive = operator.spec_type.decisive() if reasons else frozenset()
+    return not reasons, any(reason.field in decisive for reason in reasons)

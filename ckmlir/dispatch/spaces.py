@@ -16,7 +16,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ from ckmlir.errors import counted, suggest
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator, Run
 from ckmlir.ops.plan import make_plan
+from ckmlir.ops.remembered import Remembered
 from ckmlir.ops.request import RequestError, show
-from ckmlir.ops.spec import Spec
+from ckmlir.ops.spec import Reason, Spec
 from ckmlir.targets import TARGETS, Target, UnsupportedTarget, get_target
 
 EVERY = "*"
@@ -113,15 +115,19 @@ class Space(Struct, frozen=True):
         axes = self._fields(base, target)
         if found.combinations + math.prod(map(len, axes.values())) > MOST:
             raise RequestError(f"a space of {operator.name} with more than {MOST} combinations; expected fewer values")
+        varied = operator.varying(problem, base, target)
+        objection = _objections(operator, problem, target)
+        takes_others = Remembered[Spec, bool](lambda spec: _takes_others(operator, problem, spec, target))
         for values in itertools.product(*axes.values()):
             found.combinations += 1
-            spec = operator.varied(problem, base, dict(zip(axes, values, strict=True)), target)
-            reasons = operator.validate(spec, target) or operator.mismatches(problem, spec, target)
-            if reasons:
-                found.dropped[str(reasons[0])] += 1
+            spec = varied(dict(zip(axes, values, strict=True)))
+            reason = objection(spec)
+            if reason is not None:
+                found.dropped[reason] += 1
                 continue
             try:
-                others.update(dict.fromkeys(taken_too(operator, problem, spec, target)))
+                if takes_others(spec):
+                    others.update(dict.fromkeys(taken_too(operator, problem, spec, target)))
             except RequestError as error:
                 found.dropped[str(error)] += 1
                 continue
@@ -211,10 +217,39 @@ def expand(spaces: Sequence[Space]) -> Expansion:
 
 def taken_too(operator: Operator[Any, Any], problem: Any, spec: Spec, target: Target) -> list[Kernel]:
     """The kernels of other steps that a problem takes with one. Raises RequestError where the chip cannot run these."""
-    if not any(isinstance(step, Run) for step in operator.steps(problem, spec, target)):
-        return []
     steps = make_plan(operator, problem, target, spec).kernels
     return [Kernel(step.operator, step.spec, target) for step in steps if not step.is_own]
+
+
+def _takes_others(operator: Operator[Any, Any], problem: Any, spec: Spec, target: Target) -> bool:
+    """Whether a problem takes kernels of other steps with one."""
+    return any(isinstance(step, Run) for step in operator.steps(problem, spec, target))
+
+
+def _objections(operator: Operator[Any, Any], problem: Any, target: Target) -> Callable[[Spec], str | None]:
+    """What gives the first reason why a chip cannot run a kernel, or why it does not compute a problem. Kernels of one
+    signature that agree in what a check reads are asked together.
+    """
+
+    def mismatches(spec: Spec, target: Target) -> Iterable[Reason]:
+        return operator.mismatches(problem, spec, target)
+
+    same = operator.spec_type.decisive()
+    checks = [Remembered(partial(_first, one, target), same) for one in (*operator.checks(), mismatches)]
+
+    def objection(spec: Spec) -> str | None:
+        for check in checks:
+            reason = check(spec)
+            if reason is not None:
+                return reason
+        return None
+
+    return objection
+
+
+def _first(check: Callable[[Any, Target], Iterable[Reason]], target: Target, spec: Spec) -> str | None:
+    """The first of a check's reasons, in words."""
+    return next(map(str, check(spec, target)), None)
 
 
 def _values(axis: Axis, known: Sequence[object]) -> Sequence[object]:

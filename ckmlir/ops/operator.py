@@ -16,7 +16,7 @@ import importlib
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -130,9 +130,11 @@ class Operator(ABC, Generic[P, S]):
         """
         return {}
 
-    def varied(self, problem: P, spec: S, fields: Mapping[str, Any], target: Target) -> S:
-        """With other values of some fields of the algorithm, and of those that follow from them and are not given."""
-        return spec.with_fields(fields)
+    def varying(self, problem: P, spec: S, target: Target) -> Callable[[Mapping[str, Any]], S]:
+        """What gives the kernel of other values of some fields of the algorithm, and of those that follow from them and
+        are not given. It is asked for once, and called for each combination of a space.
+        """
+        return spec.with_fields
 
     def chosen(self, problem: P, spec: S) -> dict[str, object]:
         """The keys of the kernel's making that the request left open, with what `spec` chose for them. Only operators
@@ -143,6 +145,12 @@ class Operator(ABC, Generic[P, S]):
     @abstractmethod
     def validate(self, spec: S, target: Target) -> list[Reason]:
         """Why the chip cannot run this kernel; empty when it can."""
+
+    def checks(self) -> Sequence[Callable[[S, Target], Iterable[Reason]]]:
+        """What `validate` consists of: its first reason is that of the first of them that has one. Spaces ask each of
+        them once for all kernels that agree in what it reads. Each may rely on the ones before.
+        """
+        return (self.validate,)
 
     @abstractmethod
     def kernels(self, target: Target) -> list[S]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from ckmlir.ops.spec import Reason
@@ -38,9 +40,7 @@ def excess(need: Resources, target: Target) -> list[Reason]:
     if need.threads > target.workgroup_size:
         most = target.workgroup_size
         return [reason(f"a workgroup of {need.threads} work-items", f"expected at most {most} on {target.name}")]
-    reasons = []
-    if need.lds > target.lds_bytes:
-        reasons.append(reason(f"needs {need.lds} bytes of LDS", f"{target.name} has {target.lds_bytes}"))
+    reasons = list(excess_lds(need.field, need.value, need.lds, target))
     most = target.registers.accumulation_per_wave
     rest = 16 if need.pinned else 6
     available = registers_per_lane(need.threads, target) * (rest - 1) // rest  # the rest: addresses, temporaries
@@ -50,6 +50,12 @@ def excess(need: Resources, target: Target) -> list[Reason]:
         why = f"its tiles need {need.registers} registers a work-item"
         reasons.append(reason(why, f"{target.name} has {available} for them with {need.threads} work-items"))
     return reasons
+
+
+def excess_lds(field: str, value: object, need: int, target: Target) -> Iterator[Reason]:
+    """Why so many bytes of LDS, which the value of a field needs, exceed the chip."""
+    if need > target.lds_bytes:
+        yield Reason(field, value, f"needs {need} bytes of LDS", f"{target.name} has {target.lds_bytes}")
 
 
 def registers_per_lane(threads: int, target: Target) -> int:

@@ -71,7 +71,7 @@ class Spec(abc.ABC):
     @classmethod
     def decisive(cls) -> frozenset[str]:
         """The fields of the signature whose whole values count: where one is wrong, it is for all of its signature."""
-        return frozenset(name for name, of in _roles(cls).items() if of is _whole)
+        return _decisive(cls)
 
     def signature(self) -> tuple[object, ...]:
         """What is computed, as a value to compare: what the fields of the signature hold, in order."""
@@ -161,6 +161,11 @@ def _defaults(cls: type[Spec]) -> Mapping[str, Any]:
 @functools.cache
 def _roles(cls: type[Spec]) -> Mapping[str, Callable[[Any], object] | None]:
     return {name: _role(getattr(hint, "__metadata__", ())) for name, hint in _hints(cls).items()}
+
+
+@functools.cache
+def _decisive(cls: type[Spec]) -> frozenset[str]:
+    return frozenset(name for name, of in _roles(cls).items() if of is _whole)
 
 
 def _role(annotations: tuple[object, ...]) -> Callable[[Any], object] | None:

@@ -6,7 +6,6 @@ import copy
 import json
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from drawn import NAMES, problems
 
 from ckmlir.dispatch import Kernel, Registry, Space
-from ckmlir.dispatch.watching import watched
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
@@ -77,18 +75,6 @@ def test_kernels_that_agree_in_what_was_read_are_not_asked_again(monkeypatch: py
             assert registry.fitting(GEMM, problem, GFX942) == expected
         assert len(asked) <= 2 + 3 * 3
     assert {kernel.spec.pad for kernel in expected} == {"mnk"}
-
-
-def test_what_is_read_of_a_specification_is_known() -> None:
-    spec = GEMM.spec(GEMM.problem(m=64, n=64, k=64), GFX942)
-    same, read = watched(spec)
-    assert not read and isinstance(same, type(spec)) and same.block == spec.block and set(read) == {"block"}
-    assert same.wave_count == spec.wave_count and set(read) == {"block", "waves"}
-    assert same == spec and spec == same and hash(same) == hash(spec) and len(read) == len(spec.to_dict())
-    for look in (vars, lambda one: replace(one, pad="m"), Spec.to_json):
-        other, read = watched(spec)
-        look(other)
-        assert len(read) >= len(spec.to_dict()) - 1
 
 
 def test_priorities_come_first_then_the_order_of_addition() -> None:

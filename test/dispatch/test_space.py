@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +17,7 @@ from drawn import NAMES, problems
 
 from ckmlir.dispatch.spaces import Space, expand, read_spaces, space
 from ckmlir.ops import OPERATORS, find_operator
+from ckmlir.ops.contraction import validity
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.request import RequestError
 from ckmlir.targets import all_targets, get_target
@@ -219,3 +222,57 @@ def test_padding_and_slices_follow_from_the_block(name: str, keys: dict[str, obj
     # What is named stays as it is.
     named = Space(operator, (GFX942,), request, {**plan, "pad": ["mnk"]}).expand()
     assert {cast(ContractionSpec, one.spec).pad for one in named.kernels} == {"mnk"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_check_that_finds_something_says_what_validation_does(name: str) -> None:
+    operator = find_operator(name)
+    for target in all_targets():
+        base = operator.kernels(target)[:1]
+        for field, values in (operator.axes(base[0], target) if base else {}).items():
+            for value in values[:: 1 + len(values) // 20]:
+                spec = base[0].with_fields({field: value})
+                reasons = [reason for check in operator.checks() for reason in check(spec, target)]
+                assert reasons[:1] == operator.validate(spec, target)[:1]
+
+
+def test_checks_are_asked_once_for_what_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registers do not depend on the epilogue, nor whether a block computes a problem on waves and schedules."""
+    counts = Counter[str]()
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            counts[name] += 1
+            return function(*given)
+
+        return call
+
+    groups = tuple(tuple(counted(check.__name__, check) for check in group) for group in validity.CHECKS)
+    monkeypatch.setattr(validity, "CHECKS", groups)
+    monkeypatch.setattr(type(GEMM), "mismatches", counted("mismatches", type(GEMM).mismatches))
+    keys: dict[str, object] = {"m": 1024, "n": 1024, "k": 1024}
+    base = GEMM.spec(GEMM.problem(**keys), GFX942)
+    axes = {**GEMM.axes(base, GFX942), "block": [(64, 64, 32), (128, 128, 32), (256, 64, 32)]}
+    counts.clear()
+    found = Space(GEMM, (GFX942,), {name: (value,) for name, value in keys.items()}, axes).expand()
+    blocks, waves, shapes, epilogues, schedules = map(len, axes.values())
+    assert found.combinations == blocks * waves * shapes * epilogues * schedules > 3000
+    # And those in which it was found out what is read, a few for each check.
+    assert counts["mismatches"] <= blocks + 5
+    assert counts["matrix_instruction"] <= blocks * waves * shapes + 5
+    assert counts["registers"] <= blocks * waves * shapes * schedules + 5
+    assert counts["_scaling"] + counts["_expression"] + counts["_sink"] <= 3 * 5
+    assert sum(counts.values()) < 2 * found.combinations
+
+
+IMPOSSIBLE = [[0, 0, 0], [64, 0, 64], [-64, 64, 64], [64, 64, 0], [1 << 40, 64, 64], [1 << 40] * 3]
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("field", ["block", "mfma", "waves"])
+def test_what_no_kernel_has_is_dropped_with_a_reason(name: str, field: str) -> None:
+    for target in all_targets()[1:]:
+        values = [one[:2] if field == "waves" else one for one in IMPOSSIBLE]
+        asked = {"schema": 1, "op": name, "arch": target.name, "algorithm": {field: values}}
+        found = Space.from_dict(asked).expand()
+        assert not found.kernels and sum(found.dropped.values()) == found.combinations

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 from ckmlir.ops.contraction.contraction_spec import EPILOGUES, ContractionSpec
 from ckmlir.ops.contraction.slices import slices_of
 from ckmlir.ops.contraction.wishes import elements_in
+from ckmlir.ops.remembered import Remembered
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.targets import Target
 
@@ -17,8 +17,11 @@ SIDES, DEPTHS = (16, 32, 64, 128, 256), (32, 64, 128, 256)
 """Rows and columns of blocks, and bytes of their depth, that are worth trying."""
 LARGE_SIDES, LARGE_DEPTHS = (96, 128, 192, 224, 256), (64, 128)
 """Those of large blocks, which need not be powers of two: other numbers of them may leave fewer compute units idle."""
+LONGEST = 1 << 16
+"""More rows, columns or depth than any chip's registers and LDS hold of a block."""
 WAVES = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
 """Along m and n: up to two waves a SIMD."""
+
 
 def axes_of(spec: ContractionSpec, target: Target) -> dict[str, Sequence[object]]:
     """The values by field for products of a signature; not all combinations make sense."""
@@ -35,25 +38,26 @@ def padded(lengths: Sequence[tuple[int, int, int]], block: tuple[int, int, int])
     return "".join(letter for place, letter in enumerate("mnk") if any(one[place] % block[place] for one in lengths))
 
 
-def varied(
-    spec: ContractionSpec, fields: Mapping[str, Any], lengths: Sequence[tuple[int, int, int]]
-) -> ContractionSpec:
-    """A kernel with other fields of the algorithm, and what follows from them.
+def varying(
+    spec: ContractionSpec, lengths: Sequence[tuple[int, int, int]]
+) -> Callable[[Mapping[str, Any]], ContractionSpec]:
+    """What gives a kernel with other fields of the algorithm, and what follows from them (`Operator.varying`).
 
     Blocks of other lengths have other sizes beside them, and go through LDS in other slices. Only what followed from
     the block before does so: other padding, or slices, were named.
     """
-    pad, slices = _followed(spec, tuple(lengths))
-    if pad and "pad" not in fields:
-        fields = {**fields, "pad": padded(lengths, fields.get("block", spec.block))}
-    found = spec.with_fields(fields)
-    known = found.schedule in SCHEDULES  # another is refused when the kernel is validated
-    if known and slices and "slices" not in fields and (own := slices_of(found)) != found.slices:
-        return found.with_fields({"slices": own})
-    return found
+    ways: dict[str, Callable[[ContractionSpec], object]] = {
+        "pad": Remembered[ContractionSpec, str](lambda one: padded(lengths, one.block)), "slices": slices_of,
+    }  # fmt: skip
+    follows = {name: of for name, of in ways.items() if of(spec) == getattr(spec, name)}
 
+    def varied(fields: Mapping[str, Any]) -> ContractionSpec:
+        found = spec.with_fields(fields)
+        lengths_of_tiles = found.block + found.waves + found.mfma
+        if found.schedule not in SCHEDULES or min(lengths_of_tiles) < 1 or max(lengths_of_tiles) > LONGEST:
+            return found  # which is refused when it is validated
+        own = {name: of(found) for name, of in follows.items() if name not in fields}
+        changed = {name: value for name, value in own.items() if value != getattr(found, name)}
+        return found.with_fields(changed) if changed else found
 
-@lru_cache(maxsize=16)
-def _followed(spec: ContractionSpec, lengths: tuple[tuple[int, int, int], ...]) -> tuple[bool, bool]:
-    """Whether padding, and slices, followed from the block; remembered, since one kernel is varied in many ways."""
-    return spec.pad == padded(lengths, spec.block), spec.slices == slices_of(spec)
+    return varied

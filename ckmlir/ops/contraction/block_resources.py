@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type, computing_type
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import tile_depth
 from ckmlir.ops.contraction.sources import SourceSpec
 from ckmlir.ops.contraction.sparsity import index_bytes
-from ckmlir.ops.dtypes import Dtype, find_dtype
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.targets import Target
@@ -48,27 +50,54 @@ def workgroups_a_unit(spec: ContractionSpec, target: Target) -> int:
 
 def block_resources(spec: ContractionSpec) -> Resources:
     """What the block needs: rotating buffers of A and B in LDS, or C on its way out; accumulators, operands, loads."""
+    return replace(block_registers(spec), lds=block_lds(spec))
+
+
+def block_lds(spec: ContractionSpec) -> int:
+    """Bytes of LDS: what the loop rotates, or C on its way out, whichever is more."""
+    m, n, _ = spec.block
+    computing = find_dtype(computing_type(spec.dtype)).bytes
+    arranged = computing * spec.products if spec.op else find_dtype(spec.out).bytes
+    shuffle = m * n * arranged // math.prod(spec.slices) if spec.epilogue == "cshuffle" else 0
+    if spec.behind:  # the block, and two buffers of the matrix behind
+        shuffle = (m + 2 * spec.chain[0]) * n * spec.in_lds[0].bytes
+    return max(_loop_lds(spec), shuffle)
+
+
+def _loop_lds(spec: ContractionSpec) -> int:
+    m, n, k = spec.block
+    schedule = parse_schedule(spec.schedule_text)
+    loop = 0
+    for tensor, place in _operands(spec):
+        if schedule.path_of(tensor) != "straight":
+            elements = (m, n)[place] * k
+            copies = _copies(spec, place, elements) if spec.layout[place] == "CR"[place] else 1
+            loop += int(schedule.buffers_of(tensor) * elements * _bytes(spec, tensor)) * copies
+    scales = _scales(spec)
+    for one in scales:
+        if one.is_of_columns(n):
+            copied = max(n, spec.wave_count * WAVE_SIZE)  # waves that hold the same write a copy each
+            loop += schedule.buffers_of(one.name) * copied * SCALE_BYTES * (k // spec.piece)
+    return loop + (m * SCALE_BYTES * (spec.kept // scales[0].group) if spec.kept else 0)
+
+
+def block_registers(spec: ContractionSpec) -> Resources:
+    """What the block needs beside LDS. It does not depend on how C gets to memory."""
     m, n, k = spec.block
     in_lds, in_memory = spec.in_lds, spec.in_memory
-    sizes = [one.bits / 8 for one in in_lds]  # bytes, exactly
     threads = spec.wave_count * WAVE_SIZE
     schedule = parse_schedule(spec.schedule_text)
     # Two steps of operands when a schedule spreads the reads of LDS over the step, else those of the whole block.
     reads = [tile_depth(spec.mfma[1], one.bytes) for one in in_lds if one.packing is None]
     vector = max(spec.mfma[2], *reads, 0)  # a lane reads 16 bytes
     depth = min(k, 2 * vector) if schedule.order != "source" else k
-    loop = loads = 0
+    loads = 0
     moving = operands = 0.0
-    for tensor, place in (("a", 0), *[("b", 1)] * spec.products):
-        rows, path, size = (m, n)[place], schedule.path_of(tensor), sizes[place]
-        if tensor == "a" and spec.sparse:
-            size /= 2  # every how many elements along k there is one
+    for tensor, place in _operands(spec):
+        rows, path, size = (m, n)[place], schedule.path_of(tensor), _bytes(spec, tensor)
         own = rows // spec.waves[place] * size / WAVE_SIZE / 4  # registers of a wave's part, one deep along k
         share = int(rows * k * size) // threads  # bytes of a work-item on the way to LDS
         if path != "straight":
-            transposed, is_packed = spec.layout[place] == "CR"[place], spec.packed_across(place)
-            copies = _copies(in_lds[place], threads, rows * k, turned=is_packed) if transposed else 1
-            loop += int(schedule.buffers_of(tensor) * rows * k * size) * copies
             turned = TRANSPOSED * (schedule.groups > 1 and _is_transposed(spec, place))
             operands += own * depth * (1 + schedule.ahead_of("from_lds") + turned)
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
@@ -90,15 +119,11 @@ def block_resources(spec: ContractionSpec) -> Resources:
     if spec.sparse:  # a lane's bits of the index of A, those of this step and of those to come
         rows = m // spec.waves[0]
         moving += (1 + schedule.ahead_of("load")) * rows * index_bytes(k) / WAVE_SIZE / 4
-    scales = [one for one in map(ScaleSpec.parse, spec.scaling) if one.group and not spec.scaled_by_instruction]
+    scales = _scales(spec)
     partial = len(scales) > 0  # sums of a group beside those of all
-    through = [schedule.buffers_of(one.name) for one in scales if one.is_of_columns(n)]
-    copied = max(n, threads)  # waves that hold the same write a copy each
-    loop += sum(through) * copied * SCALE_BYTES * (k // spec.piece)
-    loop += m * SCALE_BYTES * (spec.kept // scales[0].group) if spec.kept else 0
     if schedule.groups > 1:  # waves that take turns read those of columns in turns before the last
         columns = m * n // threads // max(m // (spec.waves[0] * spec.mfma[0]), 1)
-        moving += len(through) * columns * (k // spec.piece)
+        moving += sum(one.is_of_columns(n) for one in scales) * columns * (k // spec.piece)
     if any(one.operand == "a" for one in scales):  # a number for each row of a lane: of every piece, and one at hand
         rows = m * n // threads // max(n // (spec.waves[1] * spec.mfma[1]), 1)
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
@@ -107,27 +132,38 @@ def block_resources(spec: ContractionSpec) -> Resources:
     moving += 2 * partial * spec.products * spec.mfma[0] * spec.mfma[1] // WAVE_SIZE
     sums = (1 + partial) * spec.products * m * n
     accumulators = sums // threads * find_dtype(accumulator_type(spec.dtype)).bytes // 4
-    computing = find_dtype(computing_type(spec.dtype)).bytes
-    arranged = computing * spec.products if spec.op else find_dtype(spec.out).bytes
-    shuffle = m * n * arranged // math.prod(spec.slices) if spec.epilogue == "cshuffle" else 0
-    if spec.behind:  # the block in LDS and as an operand, two buffers of the matrix behind, sums of a step
-        across, width = spec.chain[0], spec.in_lds[0].bytes
-        shuffle = (m + 2 * across) * n * width
+    if spec.behind:  # the block as an operand, the matrix behind on its way, sums of a step
+        across, width = spec.chain[0], in_lds[0].bytes
         held = (m // spec.waves[0] + across // spec.waves[1]) * n * width / WAVE_SIZE / 4
         operands, moving = max(operands, held), max(moving, 2 * across * n * width / threads / 4)
         accumulators = max(accumulators, m * across // threads)
-    registers = accumulators + int(moving + operands) + loads
-    pinned = schedule.fences == "memory"
-    return Resources("block", spec.block, threads, max(loop, shuffle), accumulators, registers, pinned)
+    taken = accumulators + int(moving + operands) + loads
+    return Resources("block", spec.block, threads, 0, accumulators, taken, pinned=schedule.fences == "memory")
 
 
-def _copies(kind: Dtype, threads: int, elements: int, *, turned: bool) -> int:
+def _operands(spec: ContractionSpec) -> tuple[tuple[str, int], ...]:
+    """A and the matrices B: what a schedule calls each, and its place."""
+    return ("a", 0), *[("b", 1)] * spec.products
+
+
+def _bytes(spec: ContractionSpec, tensor: str) -> float:
+    """Of an element in LDS, exactly; of a sparse A every how many elements along k there is one."""
+    size = spec.in_lds[tensor != "a"].bits / 8
+    return size / 2 if tensor == "a" and spec.sparse else size
+
+
+def _scales(spec: ContractionSpec) -> list[ScaleSpec]:
+    """Those of groups along K that the loop multiplies by."""
+    return [one for one in map(ScaleSpec.parse, spec.scaling) if one.group and not spec.scaled_by_instruction]
+
+
+def _copies(spec: ContractionSpec, place: int, elements: int) -> int:
     """How many times waves hold and write each element of an operand that is transposed. It is dealt out in 16 bytes a
     lane, or in packed elements that are turned; a factor of 3, 5 or 7 in its number of elements goes to registers, so
     that lanes are left over for copies.
     """
-    own = TURNED_ELEMENTS if turned else max(128 // kind.bits, 1)
-    return max(threads * own // (elements & -elements), 1)
+    own = TURNED_ELEMENTS if spec.packed_across(place) else max(128 // spec.in_lds[place].bits, 1)
+    return max(spec.wave_count * WAVE_SIZE * own // (elements & -elements), 1)
 
 
 def _unpacked(spec: ContractionSpec, place: int, loaded: Sequence[tuple[int, int]]) -> int:

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ckmlir.dialect.packing import turns_packed
+from ckmlir.ops.contraction.block_resources import block_lds, block_registers
 from ckmlir.ops.contraction.contraction_spec import NARROWEST_COPY, PRESHUFFLE, ContractionSpec
 from ckmlir.ops.contraction.shuffle import VECTOR_BYTES, tile_depth
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.resources import excess, excess_lds
+from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Reason, by
 from ckmlir.targets import Target, TargetError
 from ckmlir.targets.cdna import WAVE_SIZE
-
-if TYPE_CHECKING:
-    from ckmlir.dialect.schedule import Schedule
 
 
 def matrix_instruction(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
@@ -50,7 +49,7 @@ def matrix_instruction(spec: ContractionSpec, target: Target) -> Iterator[Reason
         yield Reason("block", spec.block, why, f"expected a multiple of {spec.mfma[2]} along k")
 
 
-def slices(spec: ContractionSpec) -> Iterator[Reason]:
+def slices(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether slices of the block are made of whole matrix instructions of all waves."""
     for axis, (letter, parts) in enumerate(zip("mn", spec.slices, strict=True)):
         step = spec.waves[axis] * spec.mfma[axis]
@@ -59,23 +58,27 @@ def slices(spec: ContractionSpec) -> Iterator[Reason]:
             yield Reason("slices", spec.slices, why, f"expected up to {spec.block[axis] // step} there")
 
 
-def phases(spec: ContractionSpec, schedule: Schedule) -> Iterator[Reason]:
+def phases(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether there are groups of waves that take turns, and a step is long enough for them: what they write to LDS
     another group may still read, so that a barrier has to lie among a step's matrix instructions.
     """
-    if math.prod(spec.waves) % schedule.groups:
+    schedule = parse_schedule(spec.schedule_text)
+    if schedule.groups == 1:
+        return
+    if spec.wave_count % schedule.groups:
         why = f"a workgroup of {by(spec.waves)} waves makes no {schedule.groups} equal groups"
         yield Reason("schedule", spec.schedule, why, f"expected a multiple of {schedule.groups}, or another schedule")
     waves, sizes = (*spec.waves, 1), zip(spec.block, spec.mfma, strict=True)
     instructions = math.prod(size // (own * count) for (size, own), count in zip(sizes, waves, strict=True))
     through = any(schedule.path_of(tensor) == "through" for tensor in "ab")
-    if schedule.groups > 1 and through and instructions * spec.products < schedule.groups:
+    if through and instructions * spec.products < schedule.groups:
         why = f"a step has {instructions} matrix instruction a wave, between which {schedule.groups} groups take turns"
         yield Reason("schedule", spec.schedule, why, "expected a larger block, smaller mfma, or another schedule")
 
 
-def alignment(spec: ContractionSpec, target: Target, schedule: Schedule) -> Iterator[Reason]:
+def alignment(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether vectors are at most as wide as a lane loads, and rows allow the copies that the schedule asks for."""
+    schedule = parse_schedule(spec.schedule_text)
     held = spec.held
     for place, kind in enumerate((*held, find_dtype(spec.out))):
         widest = 16 // kind.bytes
@@ -100,8 +103,9 @@ def alignment(spec: ContractionSpec, target: Target, schedule: Schedule) -> Iter
             yield Reason("schedule", spec.schedule, why, "expected a schedule that loads, such as compv3")
 
 
-def fragment_order(spec: ContractionSpec, target: Target, schedule: Schedule) -> Iterator[Reason]:
+def fragment_order(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether B in memory, the matrix instruction and the schedule agree about the order of fragments."""
+    schedule = parse_schedule(spec.schedule_text)
     if spec.products > 1 and not spec.shuffled and schedule.path_of("b") == "straight":
         why = "two products take plain matrices through LDS"
         yield Reason("schedule", spec.schedule, why, "expected another schedule")
@@ -146,3 +150,18 @@ def fragment_order(spec: ContractionSpec, target: Target, schedule: Schedule) ->
     if spec.block[2] % depth and kind == spec.in_lds[1]:  # vectors of what is converted may be shorter
         why = f"tiles of B are {depth} elements deep along k"
         yield Reason("block", spec.block, why, f"expected a multiple of {depth} along k")
+
+
+def lds(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+    """Whether LDS holds the block."""
+    if not spec.is_depthwise:
+        yield from excess_lds("block", spec.block, block_lds(spec), target)
+
+
+def registers(spec: ContractionSpec, target: Target) -> list[Reason]:
+    """Whether registers hold the block; all that it needs, where vector arithmetic multiplies."""
+    if not spec.is_depthwise:
+        return excess(block_registers(spec), target)
+    from ckmlir.ops.contraction.depthwise_plans import vector_resources
+
+    return excess(vector_resources(spec), target)

@@ -77,11 +77,6 @@ class ContractionOperator(ProductOperator[Problem]):
 
         return planned(self.name, asked, plan, sink, target)
 
-    def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
-        from ckmlir.ops.contraction.validity import invalid_fields  # kernels that are there need no checks
-
-        return invalid_fields(spec, target)
-
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
         reasons = list(other_parts(problem, spec))
         problem = problem.parted() if spec.sink == "partial" else problem

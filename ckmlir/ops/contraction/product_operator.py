@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.operator import Operator
+from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 
 P = TypeVar("P")
@@ -25,7 +26,19 @@ class ProductOperator(Operator[P, ContractionSpec]):
 
         return axes_of(spec, target)
 
-    def varied(self, problem: P, spec: ContractionSpec, fields: Mapping[str, Any], target: Target) -> ContractionSpec:
-        from ckmlir.ops.contraction.axes import varied
+    def varying(
+        self, problem: P, spec: ContractionSpec, target: Target
+    ) -> Callable[[Mapping[str, Any]], ContractionSpec]:
+        from ckmlir.ops.contraction.axes import varying
 
-        return varied(spec, fields, self.lengths(problem))
+        return varying(spec, self.lengths(problem))
+
+    def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
+        from ckmlir.ops.contraction.validity import invalid_fields  # kernels that are there need no checks
+
+        return invalid_fields(spec, target)
+
+    def checks(self) -> Sequence[Callable[[ContractionSpec, Target], Iterable[Reason]]]:
+        from ckmlir.ops.contraction.validity import CHECKS
+
+        return [check for group in CHECKS for check in group]

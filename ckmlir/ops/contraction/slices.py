@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import lru_cache
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
 from ckmlir.ops.contraction.side import MOST, SideSpec
@@ -80,6 +81,14 @@ def default_slices(
         at_once = MOST_AT_ONCE if elements * element // 4 // threads <= ACCUMULATORS_WITH_ROOM else most
         room = min(room, at_once * threads * 4 // element)
     down, across = max(rows // (plan.waves[0] * mfma[0]), 1), max(columns // (plan.waves[1] * mfma[1]), 1)
+    return _fewest(down, across, elements, room)
+
+
+@lru_cache(maxsize=4096)
+def _fewest(down: int, across: int, elements: int, room: int) -> tuple[int, int]:
+    """Parts of which each has at most `room` elements, as few as there are; else all that rows and columns can be cut
+    into.
+    """
     cuts = list(itertools.product(_divisors(down), _divisors(across)))
     able = [cut for cut in cuts if elements // math.prod(cut) <= room]
     if not able:

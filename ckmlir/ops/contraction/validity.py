@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
-from ckmlir.ops.contraction.block_resources import block_resources
-from ckmlir.ops.contraction.block_validity import alignment, fragment_order, matrix_instruction, phases, slices
+from ckmlir.ops.contraction.block_validity import (
+    alignment,
+    fragment_order,
+    lds,
+    matrix_instruction,
+    phases,
+    registers,
+    slices,
+)
 from ckmlir.ops.contraction.contraction_spec import (
     ATOMIC_OUTPUTS,
     COMPUTED,
@@ -30,7 +37,6 @@ from ckmlir.ops.contraction.sources import GROUPS, TILES, SourceSpec
 from ckmlir.ops.contraction.sparsity import ORDERS, PIECE, PIECES
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.request import RequestError
-from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Reason, not_a_choice, not_positive, not_powers_of_two
@@ -52,47 +58,34 @@ TAKEN: dict[str, Collection[object]] = {
 }  # fmt: skip
 """What fields may be, whatever the others are."""
 
+Check = Callable[[ContractionSpec, Target], Iterable[Reason]]
+
 
 def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     """Why `target` cannot run this kernel; empty when it can."""
+    for group in CHECKS:
+        reasons = [reason for check in group for reason in check(spec, target)]
+        if reasons:
+            return reasons
+    return []
+
+
+def _choices(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     outputs = COMPUTED[computing_type(spec.dtype)] if spec.op else TYPES.get(spec.dtype, (spec.out,))
-    reasons = [
-        *not_a_choice(
-            spec, taken=("", spec.dtype, "f16"), out=outputs, **TAKEN,
-        ),
-        *not_positive(spec, "block", "slices"),
-        *not_powers_of_two(spec, "waves", "align"),
-        *_pad_letters(spec),
-        *_expression(spec),
-        *_merged(spec),
-        *_walk(spec),
-        *_windows(spec),
-        *_sources(spec),
-        *_scaling(spec),
-        *_sparse(spec),
-        *_chain(spec),
-    ]  # fmt: skip
-    reasons = reasons or [*_narrow_floats(spec, target), *_sink(spec, target)]
-    # Each group of checks relies on the ones before it.
-    if reasons:
-        return reasons
-    schedule = parse_schedule(spec.schedule_text)
-    reasons = [
-        *matrix_instruction(spec, target), *alignment(spec, target, schedule), *fragment_order(spec, target, schedule),
-    ]  # fmt: skip
-    reasons = reasons or [*slices(spec), *phases(spec, schedule)]
-    return reasons or excess(_resources(spec), target)
+    yield from not_a_choice(spec, taken=("", spec.dtype, "f16"), out=outputs, **TAKEN)
 
 
-def _resources(spec: ContractionSpec) -> Resources:
-    if not spec.is_depthwise:
-        return block_resources(spec)
-    from ckmlir.ops.contraction.depthwise_plans import vector_resources
-
-    return vector_resources(spec)
+def _numbers(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+    yield from not_positive(spec, "block", "mfma", "slices")
+    yield from not_powers_of_two(spec, "waves", "align")
 
 
-def _merged(spec: ContractionSpec) -> Iterator[Reason]:
+def _pad_letters(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+    if spec.pad != "".join(letter for letter in "mnk" if letter in spec.pad):
+        yield Reason("pad", spec.pad, "not some of m, n and k in this order", "expected e.g. mk, or nothing")
+
+
+def _merged(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether tensors of several dimensions lie in the product as their words say."""
     if not spec.merged:
         return
@@ -110,7 +103,7 @@ def _merged(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("merged", spec.merged, "tensors are whole, plain and two", "expected sink=store and shuffled=0")
 
 
-def _windows(spec: ContractionSpec) -> Iterator[Reason]:
+def _windows(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether windows are described, and meet plain matrices."""
     if not spec.windows:
         return
@@ -128,7 +121,7 @@ def _windows(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("sink", spec.sink, "workgroups have whole sums of classes, or parts", f"expected {CLASS_SINKS}")
 
 
-def _walk(spec: ContractionSpec) -> Iterator[Reason]:
+def _walk(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether a walk other than the grid's finds what it has to: single products of plain matrices; of experts' what
     tells the rows, which go through registers.
     """
@@ -154,7 +147,7 @@ def _experts(spec: ContractionSpec) -> Iterator[Reason]:
             return
 
 
-def _sources(spec: ContractionSpec) -> Iterator[Reason]:
+def _sources(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether arrays that are combined are such, and go through registers."""
     if not spec.sources:
         return
@@ -181,7 +174,7 @@ def _sources(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
 
 
-def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
+def _scaling(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether scales are such, and steps of the loop and matrix instructions are of whole groups."""
     if not spec.scaling:
         if spec.kept:
@@ -216,7 +209,7 @@ def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
 
 
-def _sparse(spec: ContractionSpec) -> Iterator[Reason]:
+def _sparse(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether a sparse A is rows of a whole plain product."""
     if not spec.sparse:
         return
@@ -232,7 +225,7 @@ def _sparse(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("sparse", spec.sparse, "a sparse A is of one plain product", "expected no batch and no table")
 
 
-def _chain(spec: ContractionSpec) -> Iterator[Reason]:
+def _chain(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether a second product takes whole blocks of C of experts, and memory adds what comes of it."""
     if not any(spec.chain):
         return
@@ -260,7 +253,7 @@ def _narrow_floats(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
             yield Reason(field, dtype, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
 
 
-def _expression(spec: ContractionSpec) -> Iterator[Reason]:
+def _expression(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether the expression is one, and has what it names."""
     try:
         sides = [SideSpec.parse(text) for text in spec.side]
@@ -300,6 +293,13 @@ def _sink(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
         yield Reason("reduction", "atomic", why, f"{instead}, or out=f32")
 
 
-def _pad_letters(spec: ContractionSpec) -> Iterator[Reason]:
-    if spec.pad != "".join(letter for letter in "mnk" if letter in spec.pad):
-        yield Reason("pad", spec.pad, "not some of m, n and k in this order", "expected e.g. mk, or nothing")
+
+CHECKS: tuple[tuple[Check, ...], ...] = (
+    (_choices, _numbers, _pad_letters),
+    (_expression, _merged, _walk, _windows, _sources, _scaling, _sparse, _chain),
+    (_narrow_floats, _sink),
+    (matrix_instruction, alignment, fragment_order),
+    (slices, phases),
+    (lds, registers),
+)
+"""All of them; each group relies on the ones before it."""

@@ -165,11 +165,6 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
         found = chosen_keys(problem.any, spec, PLAN_FIELDS)
         return found if problem.persistent is not None else {**found, "persistent": spec.walk == "persistent"}
 
-    def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
-        from ckmlir.ops.contraction.validity import invalid_fields
-
-        return invalid_fields(spec, target)
-
     def mismatches(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
         stays = {None: None, True: "persistent", False: "table"}[problem.persistent]
         reasons = list(unlike(spec, operator=self.name, walk=stays))

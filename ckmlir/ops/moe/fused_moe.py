@@ -115,9 +115,6 @@ class FusedMoe(ProductOperator[LayerProblem]):
     def lengths(self, problem: LayerProblem) -> Sequence[tuple[int, int, int]]:
         return MOE_GEMM.lengths(problem.first)
 
-    def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
-        return MOE_GEMM.validate(spec, target)
-
     def mismatches(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
         return _way(problem).mismatches(problem, spec, target)
 

@@ -179,11 +179,6 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
     def chosen(self, problem: ExpertsProblem, spec: ContractionSpec) -> dict[str, object]:
         return chosen_keys(problem.product, spec, PLAN_FIELDS)
 
-    def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
-        from ckmlir.ops.contraction.validity import invalid_fields
-
-        return invalid_fields(spec, target)
-
     def mismatches(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
         own = _made(problem)
         reasons = list(unlike(spec, operator=self.name, walk="experts", rows=own.listed, sink=_sink(problem)))
