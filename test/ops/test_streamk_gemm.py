@@ -101,6 +101,10 @@ def test_how_sums_are_put_together() -> None:
     assert found == {"linear": {2.0**24}, "tree": {2.0**24 + 2}}
 
 
+def test_sums_are_added_by_pairs_unless_a_request_says_otherwise() -> None:
+    assert STREAM.spec(STREAM.problem(m=256, n=256, k=256), GFX942).sink == "tree"
+
+
 @pytest.mark.parametrize("chip", [
     pytest.param("gfx90a", marks=pytest.mark.full), "gfx942", pytest.param("gfx950", marks=pytest.mark.full),
 ])  # fmt: skip
