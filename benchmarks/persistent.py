@@ -14,6 +14,7 @@ from ckmlir.sim.timing import parameters
 from ckmlir.targets import get_target
 
 SHORT = {"m": "2048,1792,2048,1536,1024,2048,512,2048", "n": 2048, "k": "64,32,96,128,64,32,64,32"}
+SEVERAL = {**SHORT, "k": "384,192,384,384,96,384,192,384"}
 MIXED = {"m": "2048,1024,512,256,128,2048,1024,512", "n": 2048, "k": "256,512,1024,512,256,128,256,64"}
 WAVES = {
     "gfx90a": {"m": 1408, "n": 1408, "k": 4096},
@@ -26,7 +27,7 @@ Case = tuple[str, tuple[str, dict[str, Any]], tuple[str, dict[str, Any]]]
 
 def cases(chip: str) -> list[Case]:
     """What is compared on a chip: its name, and both kernels."""
-    grouped = (("many short sums", SHORT), ("sums of 64 to 1024", MIXED))
+    grouped = (("many short sums", SHORT), ("sums of 96 to 384", SEVERAL), ("sums of 64 to 1024", MIXED))
     found: list[Case] = [
         (f"grouped, {name}", ("grouped_gemm", {**sizes, "persistent": 1}), ("grouped_gemm", {**sizes, "persistent": 0}))
         for name, sizes in grouped

@@ -48,6 +48,14 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx942", {**LARGE, "layout": "RRR"}, "compv4", (128, 128, 64), (2, 2)),
     ("gfx942", {**LARGE, "dtype": "f32"}, "compv4", (128, 128, 32), (2, 2)),
     ("gfx942", {**LARGE, "wave": (2, 2)}, "compv4", (128, 128, 64), (2, 2)),
+    # Short sums of more blocks than compute units: two workgroups a compute unit, each with one LDS buffer.
+    ("gfx90a", {**LARGE, "k": 1024}, "compv6", (128, 128, 64), (2, 2)),
+    ("gfx90a", {**LARGE, "k": 1088}, "compv4", (128, 128, 64), (2, 2)),
+    ("gfx942", {**LARGE, "k": 1024, "layout": "RRR"}, "compv6", (128, 128, 64), (2, 2)),
+    ("gfx942", {**LARGE, "k": 256, "dtype": "f32"}, "compv6", (128, 128, 32), (2, 2)),
+    ("gfx90a", {**LARGE, "k": 64, "dtype": "f64"}, "compv4", (128, 128, 16), (2, 2)),  # no registers for two
+    ("gfx942", {"m": 2048, "n": 2048, "k": 1024}, "compv4", (128, 128, 64), (2, 2)),  # not two blocks for any
+    ("gfx950", {"m": 2048, "n": 4096, "k": 448}, "compv4", (128, 128, 64), (2, 2)),  # LDS holds two with two buffers
     # LDS would keep the matrix cores of gfx950 waiting: copies, and four waves, which read less of it.
     ("gfx950", LARGE, CARRIED, (256, 256, 64), (2, 2)),
     ("gfx950", {**LARGE, "dtype": "i8"}, CARRIED, (256, 256, 128), (2, 2)),
@@ -155,7 +163,7 @@ def test_an_open_schedule_is_never_worse_than_a_named_one(
     if not GEMM.validate(default(chip, **keys, schedule="compv3"), target):
         chosen = default(chip, **keys)
         assert GEMM.validate(chosen, target) == [] and block in (None, chosen.block)
-        assert chosen.schedule in ("compv4", "compv3", "ping_pong", "ping_pong_async", CARRIED, "mem3", "v4")
+        assert chosen.schedule in ("compv4", "compv3", "compv6", "ping_pong", "ping_pong_async", CARRIED, "mem3", "v4")
 
 
 def test_what_was_chosen_can_be_asked_and_named() -> None:

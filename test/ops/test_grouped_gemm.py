@@ -238,18 +238,30 @@ def test_what_is_queued() -> None:
     assert GROUPED.arrays(GROUPED.problem(table="device"))[0].name == "table"
 
 
+COMPARED = {"m": (7768, 7233), "n": 2752, "k": 3456, "dtype": "bf16", "layout": "CRR", "out": "f32",
+            "op": "gelu(acc) * d0 + d1 * d2 * alpha + beta * silu(d3)"}  # fmt: skip
+SINGLE = {"m": (837, 1641, 1192), "n": 2737, "k": (96, 200, 464), "dtype": "bf16",
+          "op": "gelu(acc + d0) + d1", "d_kind": "row,full"}  # fmt: skip
+
+
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx942"])
-def test_who_does_not_stay_keeps_no_register_in_a_lane(chip: str) -> None:
-    """Many D tensors beside rows that are compared: a workgroup for each block, unless they are told to stay."""
+@pytest.mark.parametrize(("keys", "others"), [
+    (COMPARED, ({"persistent": 1}, {"m": (7768, 7232)})),
+    (SINGLE, ({"persistent": 1}, {"n": 2736}, {"op": "gelu(acc + d0)", "d_kind": "full"})),
+])  # fmt: skip
+def test_who_does_not_stay_keeps_no_register_in_a_lane(
+    chip: str, keys: dict[str, Any], others: tuple[dict[str, Any], ...]
+) -> None:
+    """Narrow loads, and single elements of C beside D tensors: a workgroup for each block, unless they are told to
+    stay.
+    """
     target = get_target(chip)
-    keys = {"m": (7768, 7233), "n": 2752, "k": 3456, "dtype": "bf16", "layout": "CRR", "out": "f32"}
-    keys |= {"op": "gelu(acc) * d0 + d1 * d2 * alpha + beta * silu(d3)"}
     spec = GROUPED.spec(GROUPED.problem(**keys), target)
     assert spec.walk == "table"
     kernel = compile_kernel(GROUPED, spec, target)
     found = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
-    for changed in ({"persistent": 1}, {"op": "acc * d0 + d1"}, {"m": (7768, 7232)}):
+    for changed in others:
         assert GROUPED.spec(GROUPED.problem(**keys | changed), target).walk == "persistent"
 
 
@@ -289,11 +301,12 @@ def test_products_as_wide_as_each_other_are_rows_of_blocks() -> None:
 
 
 def test_who_stays() -> None:
-    """By default where there are more blocks than the chip holds."""
+    """By default where there are more blocks than the chip holds, and loads are wide."""
     few, many = GROUPED.problem(m="128", n="128"), GROUPED.problem(m="4096,128", n="4096,128", k=64)
-    walks = [GROUPED.spec(problem, GFX942).walk for problem in (few, many)]
-    assert walks == ["table", "persistent"]
-    assert GROUPED.launch(many, GROUPED.spec(many, GFX942), GFX942).grid[0] == 304
+    narrow = GROUPED.problem(m="4096,128", n="4096,128", k=63)  # a next block's loads would not be on their way early
+    walks = [GROUPED.spec(problem, GFX942).walk for problem in (few, many, narrow)]
+    assert walks == ["table", "persistent", "table"]
+    assert GROUPED.launch(many, GROUPED.spec(many, GFX942), GFX942).grid[0] == 608
     assert GROUPED.chosen(many, GROUPED.spec(many, GFX942))["persistent"] is True
 
 

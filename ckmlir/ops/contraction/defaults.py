@@ -28,11 +28,24 @@ STEP_BYTES = (128, 64, 32)
 """Their bytes along K, the best first."""
 PREFERRED = ("compv4", "compv3")
 """Schedules, the best first: two LDS buffers leave loads two iterations to come, one buffer fits everywhere."""
+TWO_STEPS = ("compv4", "compv6")
+"""Of these those whose loop has two steps."""
 PREFERRED_PARTIAL = ("compv3",)
 """The same for partial sums that have accumulators of their own: with another buffer there is one workgroup a compute
 unit, and nothing multiplies while it scales. By the model, fp8 of 4096 x 4096 x 4096 with scales of 1x128 and 128x128
 takes 62.5 µs instead of 96.2 on gfx942, 42.8 instead of 77.7 on gfx950, one workgroup carried over to all (all sampled,
 60.3 on gfx950, and 53.7 since LDS keeps scales)."""
+PREFERRED_SHORT = ("compv6", "compv3")
+"""The same for short sums of more blocks than compute units: with one LDS buffer a compute unit holds two workgroups,
+of which one multiplies while the other loads its first step or stores C (`_runs_beside`)."""
+MOST_OF_SHORT = 1 << 15
+"""Cycles of the matrix instructions of a block's sums up to which that pays more than a second buffer, with which a
+step waits less. By the model, `batched_gemm` of 512 x 512, cycles of `PREFERRED` and of this: f16 on gfx942, 22
+products with K of 64 16285, 14304; 512 36309, 31896; 2048 (32768 cycles) 95229, 91103; 4096 173821, 168883; 64
+products with K of 512 63202, 60981; fp8, 38 with K of 512 26349, 22351; on gfx90a, 14 products, f16 with K of 64 23601,
+18377; 512 66609, 63015; 2048 (65536 cycles) 214065, 217651; i8 with K of 512 74685, 61016; f32 with K of 256 125269,
+110676; f64, whose accumulators leave no registers for two, 141383, 141737. f16 of 4096 x 4096 x 128 on gfx90a 107740,
+75885; 38 of 500 x 500 x 500 on gfx942 44473, 47254."""
 NARROWEST_FOR_DEEP = 8
 """Bytes of a load below which deep steps of 8-bit types spill, since there are so many loads."""
 PREFERRED_DEEP, DEEP_BYTES = "compv3", 256
@@ -66,7 +79,7 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
     that are not `COPIED`, where they take turns, and for whole steps of which each row is compared (`compares_rows`):
     with four, 1001 x 1003 x 999 with scales of 1x128 spilled 17 to 29 scalar registers.
     """
-    schedules = (PREFERRED_PARTIAL if wish.partial else PREFERRED) if wish.schedule is None else (wish.schedule,)
+    schedules = _preferred(wish, target) if wish.schedule is None else (wish.schedule,)
     found = []
     if wish.block is not None:
         found = [Plan(name, wish.block, wish.waves or default_waves(name)) for name in schedules]
@@ -89,8 +102,30 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         if wish.computed and wish.arrays > 2:
             found.append(_short_step(wish, schedules[-1], target))
     if wish.schedule is None:
-        found = [one for one in found if one.schedule != PREFERRED[0] or _room_for_two_steps(wish, one, target)]
+        found = [one for one in found if one.schedule not in TWO_STEPS or _room_for_two_steps(wish, one, target)]
     return found
+
+
+def _preferred(wish: Wish, target: Target) -> tuple[str, ...]:
+    """Schedules of blocks that have none of their own, the best first."""
+    if wish.partial:
+        return PREFERRED_PARTIAL
+    return PREFERRED_SHORT if _runs_beside(wish, target) else PREFERRED
+
+
+def _runs_beside(wish: Wish, target: Target) -> bool:
+    """Whether sums are short, and compute units have several blocks to compute, of which they hold two at a time if
+    each has one LDS buffer, and one if each has two. Not where workgroups share the steps of blocks: these are as many
+    as the chip holds, and would have smaller shares.
+    """
+    plain = wish.arrays == 2 and not (wish.stays or wish.merged or wish.sparse or wish.computed)
+    medium = wish.block is None and min(wish.m, wish.n) > SMALL
+    able, words = target.mfmas(wish.dtype), find_dtype(accumulator_type(wish.dtype)).bytes // 4
+    if not (plain and medium and able and words == 1 and wish.blocks(MEDIUM) > target.compute_units):
+        return False
+    buffer = 2 * MEDIUM * STEP_BYTES[0]
+    alone = target.lds_bytes // (2 * buffer) == 1 < target.lds_bytes // buffer
+    return alone and 2 * MEDIUM * MEDIUM * wish.k <= MOST_OF_SHORT * target.mfma_rate(able[0])
 
 
 def _short_step(wish: Wish, schedule: str, target: Target) -> Plan:

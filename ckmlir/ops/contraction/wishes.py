@@ -11,6 +11,7 @@ from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec,
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import SideSpec, SideTensor
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
 NARROWEST_FOR_TWO_STEPS = 4
@@ -71,6 +72,7 @@ class Wish(NamedTuple):
         reads_turn: of A and of B, whether reads of LDS turn them instead.
         merged: whether A or B is a matrix of merged dimensions, whose digits go round the loop.
         computed: whether A or B is an expression of arrays, computed on the way to LDS.
+        products: (m, n) of each product of the launch, where they differ.
     """
 
     m: int
@@ -98,6 +100,12 @@ class Wish(NamedTuple):
     reads_turn: tuple[bool, ...] = (False, False)
     merged: bool = False
     computed: bool = False
+    products: tuple[tuple[int, int], ...] = ()
+
+    def blocks(self, size: int) -> int:
+        """Of so many rows and columns, those that the launch has."""
+        products = self.products or ((self.m, self.n),)
+        return self.batch * sum(ceil_div(m, size) * ceil_div(n, size) for m, n in products)
 
     @property
     def partial(self) -> bool:

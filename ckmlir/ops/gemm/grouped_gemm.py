@@ -11,7 +11,8 @@ included. With `table=host` the table is packed on the host, in the stream's ord
 there already: it may list the request's products in any order, or smaller ones whose sizes the same numbers divide.
 
 Workgroups stay and take block after block (`persistent=1`), as many as the chip holds at a time; or there is one for
-every block. By default they stay where there are more blocks than that, and where the table is on the device.
+every block. By default they stay where there are more blocks than that, rows allow loads of 4 bytes, and C is not
+stored by single elements beside a matrix and another D tensor; and where the table is on the device.
 
 With `split_k` a product has parts as in `gemm`; `reduction` is that of all. With `shuffled` each B has its own tiles.
 
@@ -61,7 +62,7 @@ from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.product_operator import ProductOperator
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_of
-from ckmlir.ops.contraction.wishes import Wish, wish_of
+from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Wish, wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.gemm.grouped_keys import EACH, LAUNCH_KEYS, NUMBERS, PLACES
@@ -73,9 +74,10 @@ from ckmlir.ops.steps import OWN_KERNEL, PackOnHost, Workspace, place_of
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-MOST_BESIDE = 2
-"""D tensors beside which workgroups stay by default where rows are compared: three and four in CRR with m = 7233 kept
-up to 35 scalar registers in lanes, none with a block for each."""
+MOST_BESIDE = 1
+"""D tensors beside which workgroups stay by default where C is stored by single elements and a matrix is read beside
+it: a GELU with bias and residual in bf16 kept 25 to 31 scalar registers in lanes on gfx90a and gfx942, none with a
+block for each, which takes .80 of the cycles."""
 
 
 class GroupedGemm(ProductOperator[GroupedProblem]):
@@ -125,7 +127,7 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
         live, own = problem.live or problem.products, problem.any
         wish = wish_of(own, target)._replace(
             m=max(one.m for one in live), n=max(one.n for one in live), k=max(one.k for one in live),
-            load_bytes=min(one.load_bytes for one in live),
+            load_bytes=min(one.load_bytes for one in live), products=tuple((one.m, one.n) for one in live),
         )  # fmt: skip
         # Large blocks leave few registers, and not all sizes are multiples of them.
         found = [plan for plan in plans(wish, target) if own.block or max(plan.block[:2]) <= MEDIUM]
@@ -154,9 +156,12 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
     def _stays(self, problem: GroupedProblem, wish: Wish, spec: ContractionSpec, target: Target) -> bool:
         if problem.persistent is not None or problem.on_device:
             return problem.persistent is not False
-        # Those who stay keep all D tensors of a block beside the comparisons of the next one's rows.
-        crowded = wish.compares_rows and len(spec.side) > MOST_BESIDE
-        return not crowded and self._blocks(problem, spec, target) > held(spec, target)
+        # Narrow loads of a next block are not on their way while C is stored (`contraction_kernel.Block.is_early`):
+        # three products with 2737 columns and K of 95 to 464 take 1.35 of the cycles so on gfx942, K of 501 to 2001
+        # 1.13; four with K of 95 to 463 1.29 on gfx950, 1.33 on gfx90a, i8 in CRR 1.13 and 1.07.
+        narrow = wish.load_bytes < NARROWEST_FOR_TWO_STEPS
+        crowded = spec.align[2] == 1 and wish.matrices and len(spec.side) > MOST_BESIDE
+        return not (narrow or crowded) and self._blocks(problem, spec, target) > held(spec, target)
 
     def _blocks(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> int:
         return sum(blocks_of(one, spec, target) for one in problem.products)
