@@ -2,6 +2,7 @@
 
 from ckmlir.dialect.build import producer, text_of
 from ckmlir.dialect.control import BRANCH
+from ckmlir.dialect.lds_indexed import ATOMIC, FOLLOWS
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
@@ -183,6 +184,41 @@ def check_kept(body: list[ir.Operation], steps: list[Placed], schedule: Schedule
                         "allocated outside the loop and so has one buffer; allocate it inside",
                         [("the other access is here", other)],
                     )
+
+
+def check_order(
+    alloc: ir.Operation, writes: list[ir.Operation], reads: list[ir.Operation], steps: list[Placed], schedule: Schedule
+) -> None:
+    """Of an iteration's accesses to an LDS tensor each follows those that it depends on: reads follow the writes before
+    them, and updates all accesses before them.
+    """
+    place = {op: number for number, op in enumerate(view.operation for view in alloc.block)}
+    now = {placed.op: (-placed.ahead, number) for number, placed in enumerate(steps)}
+    for write in dict.fromkeys(writes):
+        for other in dict.fromkeys((*writes, *reads)):
+            early, late = sorted((write, other), key=place.__getitem__)
+            if now[early] > now[late] and not _independent(early, late):
+                what, where = "runs this before another access to the same LDS tensor", "the other access is here"
+                if late not in writes:
+                    what, where = "reads an LDS tensor before it is written", "the write is here"
+                fail(late, f"schedule '{schedule.name}' {what}", [(where, early)])
+
+
+def depends_on_contents(op: ir.Operation) -> bool:
+    """Whether an access to LDS takes what is there."""
+    traffic = traffic_of(op)
+    return traffic is not None and traffic.reads
+
+
+def _independent(one: ir.Operation, other: ir.Operation) -> bool:
+    """Whether two accesses, one of which writes, may change places: both fill parts of a tensor, or are updates that
+    commute and tell nobody what they found.
+    """
+    kinds = {found.kind if (found := traffic_of(op)) is not None else "" for op in (one, other)}
+    if kinds == {"update"}:
+        alike = text_of(one, "kind") == text_of(other, "kind") and not len(one.results) + len(other.results)
+        return alike and (text_of(one, "kind") in ATOMIC or FOLLOWS in other.attributes)
+    return kinds <= {"write", "copy"}
 
 
 def lds_accesses(tensor: ir.Value, body: list[ir.Operation]) -> tuple[list[ir.Operation], list[ir.Operation]]:

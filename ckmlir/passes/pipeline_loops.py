@@ -33,8 +33,10 @@ from ckmlir.passes.loop_checks import (
     check_addresses,
     check_branches,
     check_kept,
+    check_order,
     check_tensors,
     check_values,
+    depends_on_contents,
     lds_accesses,
 )
 from ckmlir.passes.loop_expansion import Expansion
@@ -226,15 +228,10 @@ def _slot_count(alloc: ir.Operation, steps: list[Placed], schedule: Schedule) ->
     name = text_of(alloc, "name") if "name" in alloc.attributes else ""
     together = len({ahead[op] for op in (*writes, *reads)}) <= 1 and schedule.groups == 1
     slots = 1 if together else schedule.buffers_of(name)
+    check_order(alloc, writes, reads, steps, schedule)
     for write in writes:
-        for read in reads:
+        for read in (*reads, *filter(depends_on_contents, writes)):
             early = ahead[write] - ahead[read]
-            if early < 0 or (early == 0 and position[write] > position[read]):
-                fail(
-                    read,
-                    f"schedule '{schedule.name}' reads an LDS tensor before it is written",
-                    [("the write is here", write)],
-                )
             if early > slots or (early == slots and position[write] < position[read]):
                 fail(
                     write,

@@ -9,6 +9,7 @@ import pytest
 from kernel_runner import CHIPS, Compiled, compile_traced
 
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import (
     Window,
     atomic_add,
@@ -19,6 +20,7 @@ from ckmlir.lang import (
     loop,
     ptr,
     splat_like,
+    stage,
     store,
     to_lds,
     view,
@@ -143,3 +145,33 @@ def test_what_is_fetched_last_was_kept(chip: str) -> None:
     x = np.arange(WIDE, dtype=np.int32)
     _, y = compile_traced(traced).run(x, np.zeros_like(x), np.int32(WIDE), checks="all")
     np.testing.assert_array_equal(y, x[::-1])
+
+
+@pytest.mark.parametrize("text", ["", "ahead load 2", "ahead load 2; buffers 2; order interleave"])
+def test_reads_and_updates_in_turns(text: str) -> None:
+    """A tensor of one iteration is read, changed, read, changed and read."""
+
+    @kernel("in_turns", target=get_target(CHIPS[len(text) % 3]), waves=4, arguments=ARGUMENTS)
+    def traced(x: Any, y: Any, n: Any) -> None:
+        with loop(0, n, WIDE, schedule=Schedule.parse(f"schedule s 1; {text}")) as step:
+            with stage("load"):
+                numbers = load(window(x, step.index, n), LIES)
+            with stage("work"):
+                own = coordinates(numbers, 0)
+                held = to_lds(numbers, "held")
+                before = held.gather((WIDE - 1) - own)
+                held.scatter_add(before, (WIDE - 1) - own)
+                between = held.read(LIES)
+                held.scatter_max(before, own)
+                store(before + between + held.gather((WIDE - 1) - own), window(y, step.index, n))
+
+    compiled = compile_traced(traced)
+    for count in range(0, 5 * WIDE, WIDE):
+        x = np.random.default_rng(count).integers(-999, 999, max(count, 1)).astype(np.int32)
+        _, y = compiled.run(x, np.zeros_like(x), np.int32(count), checks="all")
+        for first in range(0, count, WIDE):
+            held = x[first : first + WIDE].copy()
+            before = held[::-1].copy()
+            held += before[::-1]
+            expected = before + held + np.maximum(held, before)[::-1]
+            np.testing.assert_array_equal(y[first : first + WIDE], expected)

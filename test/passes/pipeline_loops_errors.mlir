@@ -224,3 +224,36 @@ func.func @no_such_tensor(%n: i32) attributes {ck.waves = 1 : i32} {
   } {ck.schedule = "schedule s 1; ahead to_lds.k 1"}
   return
 }
+
+// -----
+
+// An update stands before what fills the tensor.
+func.func @update_first(%n: i32, %v: vector<1xf32>, %p: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  scf.for %i = %zero to %n step %step : i32 {
+    %a = "ck.lds_alloc"() {ck.stage = "fill", layout = "lengths 64 order 0 pitch 64"} : () -> !ck.lds<[64], f32>
+    // expected-note@+1 {{the other access is here}}
+    "ck.lds_write"(%v, %a) {ck.stage = "fill", distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !ck.lds<[64], f32>) -> ()
+    // expected-error@+1 {{schedule 's' runs this before another access to the same LDS tensor}}
+    "ck.lds_update_fragment"(%v, %a, %p) {ck.stage = "add", axis = 0 : i64, distribution = "d0: 64@lane", kind = "add", registers = array<i32: 0>} : (vector<1xf32>, !ck.lds<[64], f32>, i32) -> ()
+    %r = "ck.lds_read"(%a) {ck.stage = "take", distribution = "d0: 64@lane", registers = array<i32: 0>} : (!ck.lds<[64], f32>) -> vector<1xf32>
+  } {ck.schedule = "schedule s 1; step add, fill, take"}
+  return
+}
+
+// -----
+
+// What is filled for the next iteration is updated in this one.
+func.func @one_buffer(%n: i32, %v: vector<1xf32>, %p: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  scf.for %i = %zero to %n step %step : i32 {
+    %a = "ck.lds_alloc"() {ck.stage = "fill", layout = "lengths 64 order 0 pitch 64"} : () -> !ck.lds<[64], f32>
+    // expected-error@+1 {{schedule 's' overwrites an LDS tensor that is still to be read: stage 'fill' writes 1 iterations ahead of the read into 1 buffer; 2 are enough in any order}}
+    "ck.lds_write"(%v, %a) {ck.stage = "fill", distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !ck.lds<[64], f32>) -> ()
+    // expected-note@+1 {{the read is here}}
+    %f = "ck.lds_update_fragment"(%v, %a, %p) {ck.stage = "add", axis = 0 : i64, distribution = "d0: 64@lane", kind = "add", registers = array<i32: 0>} : (vector<1xf32>, !ck.lds<[64], f32>, i32) -> vector<1xf32>
+  } {ck.schedule = "schedule s 1; ahead fill 1"}
+  return
+}
