@@ -66,7 +66,8 @@ def resting_memory(operations: int, branches: bool) -> Iterator[None]:
 def _heap() -> tuple[Any, Any] | None:
     """malloc and free where they are glibc's, called without giving up Python's lock, which would cost more.
 
-    malloc's argument has no declared type: a call takes three fifths of the time, and a size here is an int of C in any case.
+    malloc's argument has no declared type: a call takes three fifths of the time, and sizes here fit into the int of
+    C that it passes.
     """
     library = ctypes.PyDLL(None)
     if not hasattr(library, "gnu_get_libc_version"):
