@@ -28,9 +28,9 @@ GFX942 = get_target("gfx942")
 FULL = pytest.mark.full
 STAYING: dict[str, Any] = {"deterministic": 1, "persistent": 1}
 SHORT: dict[str, Any] = {"mode": "group", "seqlens_q": (256, 40) * 64, "seqlens_k": (256, 40) * 64, "h": 8}
-SOME: dict[str, Any] = {"mode": "group", "seqlens_q": (70, 0, 130, 40), "seqlens_k": (400, 300, 1, 260)}
+SOME: dict[str, Any] = {"mode": "group", "seqlens_q": (70, 0, 130, 40), "seqlens_k": (250, 200, 1, 130)}
 CASES: list[tuple[str, dict[str, Any]]] = [
-    ("gfx942", {**SOME, "d": 32, "h": 2, "mask": "top_left"}),
+    ("gfx942", {**SOME, "seqlens_k": (500, 300, 1, 260), "d": 32, "h": 2, "mask": "top_left"}),
     ("gfx950", {**PADDED, "d": 64, "h": 2, "hk": 1, "mask": "window:20,5", "pack": "host", "sink": 1}),
     ("gfx90a", {"b": 2, "sq": 80, "sk": 300, "d": 40, "dv": 72, "dtype": "bf16", "mask": "bottom_right"}),
     ("gfx942", {"b": 2, "sq": 140, "sk": 30, "seqlens_q": (9, 140), "d": 32, "h": 1, "dtype": "f32"}),
@@ -57,7 +57,8 @@ def few() -> Iterator[None]:
 
 def sink_of(**keys: Any) -> str:
     """What becomes of parts of dQ."""
-    return FMHA.spec(FMHA.problem(**keys, **STAYING), GFX942).sink
+    sink: str = FMHA.spec(FMHA.problem(**keys, **STAYING), GFX942).sink
+    return sink
 
 
 @pytest.mark.usefixtures("few")
@@ -128,21 +129,23 @@ def test_workspaces_are_those_of_atomics() -> None:
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(("chip", "dtype", "d", "mask"), [
-    ("gfx942", "f16", 128, "top_left"),
+    ("gfx942", "f16", 64, "top_left"),
     *(pytest.param(*case, marks=FULL) for case in itertools.product(
         CHIPS, ("f16", "bf16", "f32"), (32, 64, 96, 128, 256), ("none", "top_left", "window:64,0", "window:64,0,4"))),
 ])  # fmt: skip
 def test_registers(chip: str, dtype: str, d: int, mask: str) -> None:
-    """Nothing is spilled with any part that is not refused, and without parts no scalar register kept in a lane."""
+    """Nothing is spilled with any part that is not refused. No scalar register is in a lane without parts, nor with
+    one from 64 channels on: beside dropout 3 to 11 were, for what is known of the head."""
     target = get_target(chip)
     for part in PARTS if d != 128 or chip == "gfx950" else PARTS[:1]:
         spec = FMHA.spec(FMHA.problem(**SOME, d=d, dtype=dtype, mask=mask, **part, **STAYING), target)
         if FMHA.validate(spec, target):
             continue
+        assert spec.sink == "heads"
         kernel = compile_kernel(FMHA, spec, target)
         metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
         assert (metadata.vgpr_spill_count, metadata.private_segment_size) == (0, 0), part
-        assert part or metadata.sgpr_spill_count == 0
+        assert metadata.sgpr_spill_count == 0 or len(part) > 1 or (part and d < 64), part
 
 
 @pytest.mark.usefixtures("few")

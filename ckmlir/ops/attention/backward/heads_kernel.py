@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckmlir.lang import Pointer, Scalar, i32, ptr, while_loop, workgroup_id
 from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
@@ -25,30 +25,49 @@ class Whole:
         return {"turns": ptr("i32"), "sequences": i32}
 
     def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
-        """See `Walk`."""
-        turn = workgroup_id(0) // given.h
-        head, batch = workgroup_id(0) - turn * given.h, given.turns.scalar(turn)
-        q, k = sides(spec, given, batch)
-        bounds = bounds_of(spec.mask, given, q.length, k.length, varied=spec.varied)
-        blocks = KeyBlocks.of(0, 0, q.length, k.length, spec.block, bounds)
-        dq = dq_of_head(spec, given, q, head)
-        with while_loop(lambda place, *_: place < blocks.count, carry=[0, 0, 0]) as step:
+        """See `Walk`. What is known of the head is found again in each turn and behind the last: kept, it would take
+        scalar registers through the loop over queries."""
+        count = _found(spec, given, workgroup_id(0)).blocks.count
+        with while_loop(lambda place, *_: place < count, carry=[0, 0, 0]) as step:
             place, *rows = step.carried
-            low = blocks.low(place)
-            high = low + (blocks.before(place + 1) - blocks.before(place))
+            at = _found(spec, given, workgroup_id(0).anew())
+            low = at.blocks.low(place)
+            high = low + (at.blocks.before(place + 1) - at.blocks.before(place))
             low, high = (one * form.queries for one in (low, high))
-            sink = Gathered(form, dq, q.length, spec.d, *Written(*rows).beginning(low))
+            sink = Gathered(form, at.dq, at.q.length, spec.d, *Written(*rows).beginning(low))
             after = joined(form, sink, low, high)
-            work = Work(place * form.keys, OneHead(head), head // given.ratio, batch, q, k)
+            work = Work(place * form.keys, OneHead(at.head), at.head // given.ratio, at.batch, at.q, at.k)
             body(Turn(work, sink))
             step.carry(place + 1, *after)
         _, low, high = step.results
-        until = _rows_from(q, given, batch)
-        _clear(form, spec, dq, until, 0, low)
-        _clear(form, spec, dq, until, high.minimum(q.length), until)
-        if isinstance(q, Packed):
-            in_front = batch.equals(0).select(q.start, 0)
-            _clear(form, spec, dq.offset(in_front.to("i64") * -spec.d), in_front, 0, in_front)
+        at = _found(spec, given, workgroup_id(0).anew())
+        until = _rows_from(at.q, given, at.batch)
+        _clear(form, spec, at.dq, until, 0, low)
+        _clear(form, spec, at.dq, until, high.minimum(at.q.length), until)
+        if isinstance(at.q, Packed):
+            in_front = at.batch.equals(0).select(at.q.start, 0)
+            _clear(form, spec, at.dq.offset(in_front.to("i64") * -spec.d), in_front, 0, in_front)
+
+
+class Head(NamedTuple):
+    """A head of a sequence: its queries and keys, its blocks of keys, and where its dQ begins."""
+
+    head: Scalar
+    batch: Scalar
+    q: Side
+    k: Side
+    blocks: KeyBlocks
+    dq: Pointer
+
+
+def _found(spec: FmhaBwdSpec, given: Any, own: Scalar) -> Head:
+    """That of a workgroup."""
+    turn = own // given.h
+    head, batch = own - turn * given.h, given.turns.scalar(turn)
+    q, k = sides(spec, given, batch)
+    bounds = bounds_of(spec.mask, given, q.length, k.length, varied=spec.varied)
+    blocks = KeyBlocks.of(0, 0, q.length, k.length, spec.block, bounds)
+    return Head(head, batch, q, k, blocks, dq_of_head(spec, given, q, head))
 
 
 def _rows_from(q: Side, given: Any, batch: Scalar) -> Scalar:
