@@ -13,10 +13,13 @@ class CkmlirError(Exception):
 
 
 def suggest(name: object, choices: Iterable[str]) -> str:
-    """The end of a message about an unknown `name`: the nearest choice, or all of them when none is near.
+    """The end of a message about an unknown `name`: the nearest choice, or all of them when none is near. Where only
+    the first word is one that nothing has, those that end alike are equally near.
 
     >>> suggest("gfx924", ["gfx90a", "gfx942"])
     'did you mean gfx942?'
+    >>> suggest("b_strides", ["a_strides", "gate_strides", "up_strides", "block"])
+    'did you mean one of a_strides, gate_strides, up_strides?'
     """
     import difflib  # most processes meet no unknown name
 
@@ -24,6 +27,10 @@ def suggest(name: object, choices: Iterable[str]) -> str:
     lowered = {choice.lower(): choice for choice in known}
     near = difflib.get_close_matches(str(name).lower(), lowered, n=1)
     if near:
+        first, _, ending = str(name).lower().partition("_")
+        alike = {choice.partition("_")[0]: own for choice, own in lowered.items() if choice.partition("_")[2] == ending}
+        if ending and lowered[near[0]] in alike.values() and not difflib.get_close_matches(first, alike):
+            return f"did you mean {'one of ' * (len(alike) > 1)}{', '.join(alike.values())}?"
         return f"did you mean {lowered[near[0]]}?"
     return f"known: {', '.join(known)}" if known else "none is known"
 

@@ -131,6 +131,7 @@ def test_help_shows_the_arrays_of_the_keys_given(capsys: pytest.CaptureFixture[s
         ("run gemm m= --arch gfx942", "'m=' is not of the form key=value"),
         ("run gemm m=1 --arch gfx942 m=2", "m=2: m is given twice"),
         ("run gemm kk=1 --arch gfx942", "gemm: kk=1: unknown key; did you mean k?"),
+        ("run batched_gated_gemm_quant b_batch_strides=0 --arch gfx942", "one of a_batch_strides, c_batch_strides, "),
         ("run gemm m=nan --arch gfx942", "m=nan: expected a whole number"),
         ("run gemm m=1e999 --arch gfx942", "m=1e999"),
         ("run gemm m=99999999999999999999999 --arch gfx942", "expected a whole number from 0 to 2147483647"),

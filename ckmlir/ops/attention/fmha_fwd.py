@@ -245,7 +245,8 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def validate(self, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         unknown = [*self._unknown_parts(spec), *unknown_sources(spec.source, [one.name for one in self.sources])]
-        return unknown or [*invalid_fields(spec, target), *self._unfit_parts(spec), *self._unpacked_parts(spec)]
+        reasons = unknown or invalid_fields(spec, target)
+        return reasons or [*self._unfit_parts(spec), *self._unpacked_parts(spec)]
 
     def _unpacked_parts(self, spec: FmhaFwdSpec) -> Iterator[Reason]:
         alone = [part.name for part in self.parts if not part.packs]

@@ -66,9 +66,10 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         *_stored(spec),
     ]
     # Each group of checks relies on the ones before it.
+    reasons = reasons or list(_matrix_instruction(spec, target))
     reasons = reasons or [
-        *_matrix_instruction(spec, target), *_transposed_copies(spec, target), *_copied_columns(spec), *_drawn(spec),
-        *_pieces(spec), *_led(spec, target), *_whole_edge(spec),
+        *_transposed_copies(spec, target), *_copied_columns(spec), *_drawn(spec), *_pieces(spec), *_led(spec, target),
+        *_whole_edge(spec),
         *copied_rows(
             spec.source, spec.block[1], {one: getattr(spec, one) for one in copying(spec, "k", "v")}, copying(spec, "v")
         ),

@@ -33,7 +33,7 @@ from ckmlir.ops.quantization.blocks import BLOCKS, SCALES_TEXT, check_format, sc
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import ceil_div, i32
-from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
+from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two, unlike
 from ckmlir.ops.tensors.mapping import ALIGN
 from ckmlir.ops.tensors.rounding import output_tolerance
 from ckmlir.targets import Target
@@ -174,6 +174,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
 
     def validate(self, spec: DequantizeSpec, target: Target) -> list[Reason]:
         reasons = list(not_a_choice(spec, dtype=DTYPES, out=FLOATS, scales=SCALES, tiled=("", *TILINGS)))
+        reasons += not_powers_of_two(spec, "vector", "base")
         if spec.dtype in DTYPES[:2] and target.fp8 is None:
             why = f"{target.name} has no 8-bit floating point"
             reasons.append(Reason("dtype", spec.dtype, why, "expected i8, or a chip from gfx942 on"))

@@ -40,7 +40,7 @@ from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.rows.quantization import LEAST_SCALE, largest, rounded, rounded_tolerance
 from ckmlir.ops.scalars import ceil_div, i32
-from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
+from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two, unlike
 from ckmlir.targets import Target, get_target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -132,6 +132,7 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
 
     def validate(self, spec: QuantizeBlocksSpec, target: Target) -> list[Reason]:
         reasons = list(not_a_choice(spec, dtype=FLOATS, out=OUT, block=tuple(BLOCKS), scales=SCALES, major=ORDERS))
+        reasons += not_powers_of_two(spec, "align")
         if spec.out in OUT[:2] and not target.has("fp8_convert"):
             reasons.append(Reason("out", spec.out, target.lacks("fp8_convert"), "expected i8, or a packed type"))
         return reasons

@@ -226,6 +226,7 @@ def invalid_fields(spec: FmhaBwdSpec, target: Target) -> list[Reason]:
         *_scheduled(spec),
     ]
     # Each group of checks relies on the ones before it.
+    reasons = reasons or list(_shared_channels(spec, target))
     reasons = reasons or [*_woven(spec, target), *_matrix_instructions(spec, target)]
     return reasons or excess(_resources(spec, target), target)
 
@@ -242,6 +243,16 @@ def _channels(spec: FmhaBwdSpec) -> Iterator[Reason]:
     if find_dtype(spec.dtype).bytes == REGISTER_BYTES and min(spec.d, spec.dv) > WIDE_SINGLES[0]:
         why = f"with dv={spec.dv} a block of keys and its gradients take more registers of {spec.dtype} than there are"
         yield Reason("d", spec.d, why, f"expected d or dv of at most {WIDE_SINGLES[0]}, or f16 or bf16")
+
+
+def _shared_channels(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
+    """Whether a workgroup has so many waves, and they share dQ evenly."""
+    work_items, most = spec.waves * target.wave_size, target.workgroup_size
+    if work_items > most:
+        yield Reason("waves", spec.waves, f"a workgroup of {work_items} work-items", f"expected at most {most}")
+    elif spec.block[0] > spec.waves * LEAST_SIDE**2:
+        why = f"{spec.waves} waves do not share a channel of so many queries"
+        yield Reason("block", spec.block, why, f"expected at most {spec.waves * LEAST_SIDE**2} queries")
 
 
 def _output(spec: FmhaBwdSpec) -> Iterator[Reason]:
