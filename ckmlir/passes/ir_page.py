@@ -5,7 +5,6 @@ One HTML file that opens from disk: no network, no scripts, no other files.
 
 from __future__ import annotations
 
-import difflib
 import html
 import re
 import time
@@ -15,7 +14,8 @@ from msgspec import Struct
 
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
-from ckmlir.passes.ir_printing import CONTEXT, IrPrinter
+from ckmlir.passes.ir_difference import difference
+from ckmlir.passes.ir_printing import IrPrinter
 
 SCHEDULE = re.compile(r'ck\.schedule = "((?:[^"\\]|\\.)*)"')
 STYLE = """
@@ -57,11 +57,6 @@ class Passed(Struct, frozen=True):
         """The schedules of the loops behind the pass, each once."""
         return list(dict.fromkeys(one.replace('\\\\"', '"') for one in SCHEDULE.findall(self.after)))
 
-    def changes(self) -> list[str]:
-        """Lines of a unified difference, without its head."""
-        lines = difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), lineterm="", n=CONTEXT)
-        return list(lines)[2:]
-
 
 @dataclass
 class IrPage(IrPrinter):
@@ -89,7 +84,7 @@ class IrPage(IrPrinter):
         """The page; `title` says what was compiled."""
         links, sections = [], []
         for number, one in enumerate(self.passed):
-            changes = one.changes() if one.before != one.after else []
+            changes = difference(one.before, one.after) if one.before != one.after else []
             counts = [sum(line.startswith(sign) for line in changes) for sign in "+-"]
             said = f"+{counts[0]} −{counts[1]}" if changes else "no change"
             name = html.escape(one.name if len(one.name) < 40 else f"{one.name[:38]}…")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -10,9 +9,7 @@ from typing import TextIO
 
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
-
-CONTEXT = 3
-"""Unchanged lines around a change."""
+from ckmlir.passes.ir_difference import difference
 
 
 @dataclass
@@ -56,14 +53,9 @@ class IrPrinter:
         if compares and text == before:
             print(f"// -----// No Change By {current} //----- //", file=self.stream or sys.stderr)
             return
-        shown = _difference(before, text) if self.diff else text
+        shown = "\n".join(difference(before, text)) if self.diff else text
         print(f"// -----// IR Dump After {current} //----- //\n{shown}", file=self.stream or sys.stderr)
 
 
 def _is_among(current: Pass, names: Collection[str]) -> bool:
     return "all" in names or current.name in names or str(current) in names
-
-
-def _difference(before: str, after: str) -> str:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=CONTEXT)
-    return "\n".join(lines)
