@@ -294,6 +294,30 @@ def test_arrays_with_gaps_and_transposed_gradients() -> None:
     differentiate("gfx942", {"b": 2, "h": h, "sq": sq, "sk": sk, "d": d, **strides})
 
 
+@pytest.mark.parametrize(("chip", "dtype"), [
+    ("gfx942", "bf16"),
+    *(pytest.param(*case, marks=pytest.mark.full) for case in itertools.product(CHIPS, ("bf16", "f32"))),
+])  # fmt: skip
+def test_weights_that_are_denormal(chip: str, dtype: str) -> None:
+    """Exponentials have no denormal numbers: such a weight counts as zero, though gradients made of it would not be
+    denormal. What is no larger than they are may be missing, nothing else."""
+    target = get_target(chip)
+    problem = FMHA.problem(h=1, sq=3, sk=5, d=32, dtype=dtype, keeps="keys")
+    arrays = FMHA.inputs(problem, target, seed=7)
+    arrays["q"][:], arrays["k"][:] = 0.0, 0.0
+    arrays["q"][..., 0], arrays["k"][..., 1, 0] = 32, -15.8125
+    for name in ("v", "do"):
+        arrays[name] = (arrays[name].astype(np.float32) * 256).astype(arrays[name].dtype)
+    for name, array in attention(problem.attention, arrays).items():
+        arrays[name] = array.astype(arrays[name].dtype)
+    exact = abs(gradients(problem, arrays)["dk"][0, 0, 1, 0])
+    outputs = run_operator(FMHA, problem, arrays, target, open_device("sim", target)).outputs
+    assert outputs["dk"][0, 0, 1, 0] == 0 and exact > 1e-34
+    assert all(one.ok for one in check_outputs(FMHA, problem, arrays, outputs, target))
+    outputs["dk"][0, 0, 1, 0] = 1e-31
+    assert not all(one.ok for one in check_outputs(FMHA, problem, arrays, outputs, target))
+
+
 @pytest.mark.parametrize("dtype", ["f16", pytest.param("bf16", marks=pytest.mark.full)])
 def test_keys_beyond_the_end_do_not_overflow(dtype: str) -> None:
     """With very negative scores the exponential of a key that does not exist, whose score is 0, would be infinite."""

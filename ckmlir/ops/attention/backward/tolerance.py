@@ -36,7 +36,8 @@ def backward_tolerances(
 
         exponent  E  = (d + 8) u scale |q| |k| + 8 u |lse|       d products, scaling, LSE to the base 2, the argument;
                                                                  and what the parts that change scores add
-        weight    eP = min(P (exp(E) - 1 + 8 u), 1)              weights are at most 1
+        weight    eP = min(P (exp(E) - 1 + 8 u) + min(P, s), 1)  weights are at most 1, and zero below s, f32's smallest
+                                                                 normal number: exponentials have no denormals
         slope     eL = (dv + 18) u |do| (F |v| + |o|)            dP, and delta with which it begins
         dS        eS = eP |L| + (P + eP) eL
         rounded   rP = t P + smallest,  rS = t |dS| + smallest   where matrix instructions take denormals for zero,
@@ -121,7 +122,8 @@ def _bounds(
             exponent = exponent + part.error(attention, one.place, arrays)
         weights, slopes = one.weights, one.slopes
         growth = np.expm1(np.minimum(exponent, 50)) + 8 * UNIT
-        of_weight = np.where(np.isfinite(exponent), np.minimum(weights * growth, 1.0), np.inf)
+        of_weight = np.minimum(weights * growth + np.minimum(weights, find_dtype("f32").least_normal), 1.0)
+        of_weight = np.where(np.isfinite(exponent), of_weight, np.inf)
         of_weight = np.where(one.kept, of_weight, 0.0)
         of_slope = (attention.dv + 18) * UNIT * lengths[2][:, None]
         of_slope = of_slope * (one.factors * lengths[3][None, :] + lengths[4][:, None])
