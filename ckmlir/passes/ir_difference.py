@@ -44,6 +44,6 @@ def _renamed(old: list[str], new: list[str]) -> list[str]:
 
 def _partners(old: list[str], new: list[str]) -> dict[int, int]:
     """Numbers of old lines -> of the new ones that they are but for names."""
-    texts = [[NAME.sub("%", line) for line in lines] for lines in (old, new)]
-    blocks = difflib.SequenceMatcher(None, *texts, autojunk=False).get_matching_blocks()
+    before, after = ([NAME.sub("%", line) for line in lines] for lines in (old, new))
+    blocks = difflib.SequenceMatcher(a=before, b=after, autojunk=False).get_matching_blocks()
     return {block.a + step: block.b + step for block in blocks for step in range(block.size)}
