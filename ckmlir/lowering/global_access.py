@@ -29,6 +29,7 @@ from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import before_the_end, existence, paddings
 from ckmlir.lowering.index import Index
+from ckmlir.lowering.instructions import fence
 from ckmlir.lowering.merged_accesses import in_vectors
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import OUT_OF_RANGE, Place, differing, divides, inside_of, place_of
@@ -77,7 +78,11 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         address = buffer_address(
             state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op), crowded=crowded
         )
-    return [load_from(op, address)]
+    found = load_from(op, address)
+    if count > MOST_DISTANCES and op.block not in state.steps and divides(op.operands[0], range(distribution.rank)):
+        # Each has a place of its own: LLVM would find all of them, in scalar registers, before the first load.
+        fence("none")
+    return [found]
 
 
 def lower_store(state: Lowering, op: ir.Operation) -> list[ir.Value]:

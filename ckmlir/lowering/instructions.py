@@ -123,8 +123,7 @@ def lower_group_barrier(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         for cycles in MATRIX_WAIT_STATES:
             nops = ir.IntegerAttr.get(ir.IntegerType.get_signless(16), cycles - 1)
             ir.Operation.create("rocdl.s.nop", attributes={"count": nops})
-        none = ir.Attribute.parse("#rocdl<sched_group_mask none>")
-        ir.Operation.create("rocdl.sched.barrier", attributes={"mask": none})
+        fence("none")
     return []
 
 
@@ -148,9 +147,14 @@ def lower_wait(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 
 def lower_sched_barrier(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.sched_barrier to LLVM's."""
-    mask = ir.Attribute.parse(f"#rocdl<sched_group_mask {text_of(op, 'mask')}>")
-    ir.Operation.create("rocdl.sched.barrier", attributes={"mask": mask})
+    fence(text_of(op, "mask"))
     return []
+
+
+def fence(crossing: str) -> None:
+    """LLVM's scheduler moves only instructions of these kinds across here ("none": no others)."""
+    mask = ir.Attribute.parse(f"#rocdl<sched_group_mask {crossing}>")
+    ir.Operation.create("rocdl.sched.barrier", attributes={"mask": mask})
 
 
 def lower_sched_group_barrier(state: Lowering, op: ir.Operation) -> list[ir.Value]:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from ckmlir.dialect.build import create, producer, text_of
 from ckmlir.lowering.accumulator_form import MATRIX, VIEWS_OF_REGISTERS, assembly
 from ckmlir.lowering.branches import BRANCHES, received
+from ckmlir.lowering.instructions import fence
 from ckmlir.mlir import ir
 from ckmlir.targets import Target
 from ckmlir.targets.mfma import INSTRUCTIONS
@@ -59,7 +60,7 @@ def keep_distances(function: ir.Operation, matrix: list[ir.Operation], exchanges
         if block in behind_branches:
             with ir.InsertionPoint.at_block_begin(block), block.operations[0].location:
                 _wait(MISCOUNTED)
-                _keep_order()
+                fence("none")
 
 
 def wait_before_cuts(cuts: list[ir.Operation], target: Target) -> None:
@@ -71,7 +72,7 @@ def wait_before_cuts(cuts: list[ir.Operation], target: Target) -> None:
         states = max(cycles) // CYCLES_OF_A_PASS + MOST_MORE
         parts = [min(MOST_AT_ONCE, states - start) for start in range(0, states, MOST_AT_ONCE)]
         with ir.InsertionPoint(op), op.location:
-            _keep_order()
+            fence("none")
             _wait("\n".join(f"s_nop {part - 1}" for part in parts))
 
 
@@ -83,12 +84,6 @@ def _wait(states: str) -> None:
         "has_side_effects": ir.UnitAttr.get(),
     }
     create("llvm.inline_asm", [], [], attributes)
-
-
-def _keep_order() -> None:
-    """LLVM moves nothing from one side of this to the other."""
-    none = ir.Attribute.parse("#rocdl<sched_group_mask none>")
-    ir.Operation.create("rocdl.sched.barrier", attributes={"mask": none})
 
 
 def _multiplied(value: ir.Value, block: ir.Block) -> Iterator[ir.Operation]:
