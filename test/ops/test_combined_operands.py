@@ -109,14 +109,21 @@ def test_default_kernels_do_not_spill(target: Any) -> None:
     ("gfx90a", {"a_op": "a0 * a1 + a2", "b_op": "b0 * b1 + b2", "dtype": "i8", "out": "f16", "op": "acc", "k": 333}),
     ("gfx942", {"a_op": "a0 * a1 + a2", "dtype": "i8", "out": "f16", "op": "acc", "layout": "CRR", "k": 333}),
     ("gfx950", {"a_op": "a0 + a1 + a2 + a3", "b_op": "b0 + b1 + b2 + b3", "dtype": "fp8", "layout": "CRR", "k": 333}),
+    ("gfx90a", {"a_op": "a0 * a1 + a2 * a3", "b_op": "b0 * b1 + b2 * b3", "layout": "CRR", "n": 511, "k": 511}),
+    ("gfx950", {"a_op": "a0 * a1 + a2 * a3", "b_op": "b0 * b1 + b2 * b3", "dtype": "bf16", "layout": "CCR", "k": 508}),
 ])  # fmt: skip
 def test_what_is_computed_on_its_way_leaves_registers_by_default(chip: str, keys: dict[str, Any]) -> None:
-    """Blocks and schedules count with elements as they are computed, and there is a block for each request."""
+    """Blocks and schedules count with elements as they are computed, and there is a block for each request. Scalar
+    registers lie in lanes around the loop at most.
+    """
     target = get_target(chip)
     spec = ABD.spec(ABD.problem(**{"m": 4096, "n": 4096, "k": 512, **keys}), target)
     kernel = compile_kernel(ABD, spec, target)
     metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (metadata.vgpr_spill_count, metadata.private_segment_size) == (0, 0)
+    loop = {one.mnemonic for one in steady_loop(kernel.code_object, kernel.kernel_name).instructions}
+    assert any("mfma" in name for name in loop)
+    assert not loop & {"v_readlane_b32", "v_writelane_b32"}
 
 
 @pytest.mark.parametrize(("keys", "words"), [
