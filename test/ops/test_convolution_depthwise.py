@@ -125,6 +125,16 @@ def test_schedules_are_proved_and_nothing_spills(chip: str) -> None:
     assert Counter(code)["buffer_load_dwordx4"] >= 8
 
 
+@pytest.mark.parametrize("c", [4, pytest.param(8, marks=pytest.mark.full), pytest.param(1, marks=pytest.mark.full)])
+def test_sums_of_two_registers_keep_no_scratch(c: int) -> None:
+    """Of f64 a lane has half as many sums, and loads half as many elements."""
+    spec = OPERATOR.spec(OPERATOR.problem(n=3, g=64, c=c, k=1, image=(8, 8), dtype="f64"), GFX942)
+    assert spec.is_depthwise
+    kernel = compile_kernel(OPERATOR, spec, GFX942)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+
+
 def test_images_beyond_two_gibibytes() -> None:
     """2.5 GiB of images, of which windows touch a few places, in address space that takes no memory."""
     images, length, groups, stride = 5, 2**22, 64, 2**14

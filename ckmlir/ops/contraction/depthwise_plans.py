@@ -22,7 +22,8 @@ MOST_COLUMNS = 64
 MOST_WEIGHTS = 64
 """Of a lane, in a place of the window."""
 MOST_LOADED = 64
-"""Elements of images that a lane loads in a step."""
+"""Elements of images that a lane loads in a step, half as many where they take two registers: 64 of f64 kept 12 to 37
+vector registers in scratch memory."""
 SUMS = 64
 """Of a lane where groups are single channels, and half as many where they are not. By the model on gfx942, in us, 32
 images of 56 x 56 by 3 x 3 with 128 channels: 15.2, with 32 sums 18.6; with 32 groups of 4 channels 28.8 and 26.6.
@@ -42,19 +43,20 @@ REGISTERS_PER_LOAD = 3
 
 
 def depthwise_block(
-    columns: int, known: DepthwiseSpec, align: int
+    columns: int, known: DepthwiseSpec, align: int, dtype: str
 ) -> tuple[tuple[int, int, int], tuple[int, int]]:
     """The block for so many columns of y, of whole groups and as many rows as fill the lanes, and its waves, of images
-    of which lanes load `align` elements at once.
+    of which lanes load `align` elements at once. Sums of two registers are half as many.
     """
     found = known.multiplier
     while found < min(columns, MOST_COLUMNS):
         found *= 2
+    registers = find_dtype(accumulator_type(dtype)).bytes // 4
     most = SUMS if known.channels == known.multiplier == 1 else SUMS // 2
-    sums = min(most, SUMS_PER_ELEMENT * max(align, LEAST_LOADED))
-    while sums * known.channels > MOST_LOADED * known.multiplier:
+    sums = min(most // registers, SUMS_PER_ELEMENT * max(align, LEAST_LOADED))
+    while sums * registers * known.channels > MOST_LOADED * known.multiplier:
         sums //= 2
-    waves = min(SUMS // sums, MOST_WAVES)
+    waves = min(SUMS // registers // sums, MOST_WAVES)
     return (sums * waves * WAVE_SIZE // found, found, 1), (waves, 1)
 
 

@@ -92,7 +92,7 @@ class ConvFwd(ConvolutionOperator):
             yield from super().proposals(problem, target)
             return
         align, *_ = problem.aligned()
-        block, waves = depthwise_block(problem.n, problem.windows.described, align)
+        block, waves = depthwise_block(problem.n, problem.windows.described, align, problem.dtype)
         for schedule in SCHEDULES:
             asked = replace(problem, mfma=NO_INSTRUCTION, epilogue=EPILOGUE)
             yield dataclasses.replace(self.planned(asked, Plan(schedule, block, waves), "store", target), slices=(1, 1))
