@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -360,3 +361,39 @@ def test_carried_pointers(chip: str) -> None:
         nodes.append(simulator.upload(np.array([row, nodes[-1].address], np.int64)))
     simulator.launch(CodeObject.parse(compiled.hsaco), "chain", (1, 1, 1), (128, 1, 1), [nodes[-1], memory, y, len(x)])
     np.testing.assert_array_equal(y.read(np.float32, (2, SIZE)), np.stack([x.sum(0)] * 2))
+
+
+def table_kernel(chip: str) -> Kernel:
+    """Sums over the rows of a table of begins, of which no more than two parts each count."""
+
+    arguments = {"x": ptr("f32"), "begins": ptr("i32"), "y": ptr("f32"), "n": i32}
+
+    @kernel("table", target=get_target(chip), waves=2, arguments=arguments)
+    def table(given: Any) -> None:
+        with loop(0, given.n, 1, carry=[zeros((SIZE,), "f32", LIES)]) as outer:
+            begin, end = given.begins.scalar(outer.index), given.begins.scalar(outer.index + 1)
+            with loop(begin, end, SIZE, carry=outer.carried) as step:
+                (total,) = step.carried
+                whole = view(given.x.offset(step.index), (end - step.index,), (1,)).pad(SIZE)
+                part = load(whole.window((SIZE,), (0,)), LIES)
+                with when(step.index - begin < 2 * SIZE, otherwise=[total]) as counts:
+                    counts.give(total + part)
+                step.carry(counts.results[0])
+            outer.carry(step.results[0])
+        store(outer.results[0], rows(given.y, 1, 0))
+
+    return table
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_rows_of_a_table(chip: str) -> None:
+    begins = np.cumsum([0, 5, SIZE, 0, 1000, 2 * SIZE + 1]).astype(np.int32)
+    x = np.random.default_rng(8).integers(-9, 9, begins[-1]).astype(np.float32)
+    arguments = begins, np.zeros(SIZE, np.float32), np.int32(len(begins) - 1)
+    y = compile_traced(table_kernel(chip)).run(x, *arguments, checks="all")[2]
+    expected = np.zeros(SIZE, np.float32)
+    for begin, end in pairwise(begins):
+        padded = np.zeros(4 * SIZE, np.float32)
+        padded[: min(end - begin, 2 * SIZE)] = x[begin : min(end, begin + 2 * SIZE)]
+        expected += padded.reshape(-1, SIZE).sum(0)
+    np.testing.assert_array_equal(y, expected)

@@ -12,7 +12,8 @@ from schedule_mutations import EXPECTED, MUTATIONS
 
 from ckmlir.dialect.context import shared_context
 from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.lang import Kernel, Tile, Window, i32, kernel, load, loop, ptr, store, to_lds, view
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.lang import Kernel, Tile, Window, i32, kernel, load, loop, ptr, stage, store, to_lds, view, while_loop
 from ckmlir.mlir import ir
 from ckmlir.passes.check_schedule import check_module
 from ckmlir.passes.pipeline import PIPELINE, run_pipeline
@@ -158,6 +159,56 @@ def test_what_loops_carry_settles(inside: Callable[[Any, list[Tile]], list[Tile]
             branch.operands[2], branch.operands[3] = second, first
             assert check_dependences(scheduled, source, work=20) != []
             branch.operands[2], branch.operands[3] = first, second
+
+
+# -- bounds from memory
+
+
+def sum_of_row(given: Any, number: Any, total: Tile, schedule: str, *, end_first: bool) -> Tile:
+    """A row of which memory has the begin; that of the next row is its end."""
+    places = (number + 1, number) if end_first else (number, number + 1)
+    found = {place is number: given.begins.scalar(place) for place in places}
+    begin, end = found[True], found[False]
+    with loop(begin, end, 256, carry=[total], schedule=Schedule.parse(schedule)) as step:
+        with stage("load"):
+            part = load(view(given.x, (end,), (1,)).pad(256).window((256,), (step.index,)), LIES)
+        with stage("math"):
+            step.carry(step.carried[0] + part)
+    return step.results[0]
+
+
+def rows_of_a_table(*, end_first: bool, counted: bool, schedule: str) -> Kernel:
+    """Sums over rows, in a loop with an index or one that decides each time."""
+
+    @kernel("rows", target=get_target("gfx942"), waves=2, arguments={"x": ptr("f32"), "begins": ptr("i32"), "n": i32})
+    def traced(given: Any) -> None:
+        nothing = load(row(given.x, 0), LIES)
+        if counted:
+            with loop(0, given.n, 1, carry=[nothing]) as outer:
+                outer.carry(sum_of_row(given, outer.index, outer.carried[0], schedule, end_first=end_first))
+        else:
+            with while_loop(lambda number, total: number < given.n, carry=[given.n - 5, nothing]) as outer:
+                number, total = outer.carried
+                outer.carry(number + 1, sum_of_row(given, number, total, schedule, end_first=end_first))
+        store(outer.results[-1], row(given.x, 1))
+
+    return traced
+
+
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("end_first", [False, True])
+@pytest.mark.parametrize("schedule", ["schedule s 1", "schedule s 1; ahead load 2"])
+def test_rows_of_a_table_are_proved(schedule: str, *, end_first: bool, counted: bool) -> None:
+    made = rows_of_a_table(end_first=end_first, counted=counted, schedule=schedule)
+    with made.module.context:
+        run = run_pipeline(made.module, SCHEDULED, keep=("fragments", "scheduled"), dump_on_failure=False)
+        before, after = (ir.Module.parse(run.artifacts[name]) for name in ("fragments", "scheduled"))
+        assert [str(finding) for finding in check_module(after, before)] == []
+        for op in kernel_operations(after):
+            user = next((use.owner.operation for result in op.results for use in result.uses), None)
+            if op.name == "arith.addi" and user is not None and user.name == "arith.extsi":
+                op.operands[1] = op.operands[0]  # twice the index, not the next one
+        assert check_module(after, before) != []
 
 
 # -- an end

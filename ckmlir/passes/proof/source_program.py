@@ -12,7 +12,7 @@ from ckmlir.passes.proof.carried import WHILE, carried
 from ckmlir.passes.proof.contents import Contents
 from ckmlir.passes.proof.finding import Finding, words_for
 from ckmlir.passes.proof.footprints import changes, elements_of, finds, tensor_of, value_operands
-from ckmlir.passes.proof.polynomial import Polynomial, add, constant, multiply, quotient, symbol, symbols_of
+from ckmlir.passes.proof.polynomial import Polynomial, add, constant, multiple, multiply, quotient, symbol, symbols_of
 from ckmlir.passes.proof.structure import BRANCH, Branch, Effect, Loop, Region, read_structure
 from ckmlir.passes.proof.terms import (
     EFFECTS,
@@ -26,6 +26,7 @@ from ckmlir.passes.proof.terms import (
     sees_effects,
     signature_of,
 )  # fmt: skip
+from ckmlir.passes.proof.unknowns import Unknowns
 
 
 def copied(op: ir.Operation) -> Signature | None:
@@ -67,12 +68,12 @@ class SourceProgram:
         self.loops: list[Loop] = []
         self.effect_names: dict[int, list[int]] = {}
         self.homes: dict[int, list[Region]] = {}
-        self.bounds: set[int] = set()
         self.returned: list[Name] = []
         self.function = function
         self._names: dict[ir.Value, Name] = {}
         self._scalars: dict[ir.Value, Polynomial] = {}
         self._contents = Contents(self.table)
+        self._unknowns = Unknowns()
         self._done: set[int] = set()
         blocks = list(function.regions[0])
         if len(blocks) != 1:
@@ -91,6 +92,9 @@ class SourceProgram:
         self._names.update(zip(blocks[0].arguments, self.arguments, strict=True))
         last, _ = self._number_all(blocks[0])
         self.returned = self._names_of(last.operands)
+        self._unknowns.settle(self.table, self.loops)
+        used = (polynomial for loop in self.loops for polynomial in (loop.lower, loop.upper, loop.stride))
+        self.bounds = {one.number for polynomial in used for one in symbols_of(polynomial) if isinstance(one, Name)}
 
     def _effect(self, op: ir.Operation, home: Region) -> Effect:
         before, after = self.table.fresh(op), self.table.fresh(op)
@@ -128,6 +132,9 @@ class SourceProgram:
             self._scalars[op.results[0]] = polynomial
         signature, operands = copied(op) or signature_of(op), self._operands(op)
         name = self.table.define(op, signature, operands)
+        self._unknowns.computed.append((name, signature, operands))
+        if polynomial is not None:
+            self._unknowns.indices.update((name, index) for index in self._indices(polynomial))
         if op.name in READS or op.name in EFFECTS:
             self.homes.setdefault(name.number, []).append(self._home)
         if op.name in EFFECTS:
@@ -140,6 +147,14 @@ class SourceProgram:
             self._names[result] = name
         if len(op.results) > 1:
             raise Unprovable(op, f"{words_for(op)} has several results")
+
+    def _indices(self, polynomial: Polynomial) -> Iterator[Name]:
+        """The index of another iteration of a loop around that a sum is."""
+        for loop in (region.item for region in self._home.path if isinstance(region.item, Loop)):
+            if loop.index is not None:
+                shift = multiple(add(polynomial, symbol(Name(loop.index, 0)), -1), loop.stride)
+                if shift is not None:
+                    yield Name(loop.index, shift)
 
     def _operands(self, op: ir.Operation) -> Operands:
         values = self._names_of(value_operands(op))
@@ -191,10 +206,6 @@ class SourceProgram:
         loop.arguments += [self.table.fresh(op, loop.depth) for _ in tensors]
         if loop.index is not None:
             loop.lower, loop.upper, loop.stride = (self.polynomial(operand) for operand in op.operands[:3])
-            used = (loop.lower, loop.upper, loop.stride)
-            self.bounds.update(
-                one.number for polynomial in used for one in symbols_of(polynomial) if isinstance(one, Name)
-            )
             self._names[first.arguments[0]] = Name(loop.index, 0)
         self._stay(arguments, started, loop)
         for place, number in changing:
