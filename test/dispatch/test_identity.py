@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
 import json
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from drawn import NAMES, problems
 from ckmlir.dispatch.identity import Identifier, Kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.spec import Reason
 from ckmlir.targets import all_targets, get_target
 
 GFX942 = get_target("gfx942")
@@ -171,6 +174,59 @@ def test_what_is_wrong_in_json_is_named(values: object, words: str) -> None:
     with pytest.raises(RequestError) as caught:
         Kernel.from_dict(values)
     assert words in str(caught.value)
+
+
+ODD_VALUES: dict[type, tuple[object, ...]] = {
+    bool: (True, False), int: (0, 1, -1, 3, 64, 1 << 40), str: ("", "f16", "x:y:z", "nonsense"), list: ([], [1], ["x"]),
+}  # fmt: skip
+
+
+def odd(random: Random, value: object) -> object:
+    """Another value of a field, mostly of its type; or with another entry."""
+    if isinstance(value, list) and value and random.random() < 0.6:
+        place = random.randrange(len(value))
+        return [*value[:place], odd(random, value[place]), *value[place + 1 :]]
+    kinds = [kind for kind in ODD_VALUES if type(value) is kind] if random.random() < 0.9 else list(ODD_VALUES)
+    return random.choice(ODD_VALUES[random.choice(kinds)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fields_of_any_values_are_read_and_validated_or_refused_in_words(name: str) -> None:
+    """Files come from other versions and from hands: no check relies on what another one refuses."""
+    operator, random = find_operator(name), Random(name)
+    for target in all_targets():
+        for spec in operator.kernels(target)[:3]:
+            for _ in range(40):
+                values = spec.to_dict()
+                for field in random.sample(list(values), min(len(values), random.randint(1, 3))):
+                    values[field] = odd(random, values[field])
+                with contextlib.suppress(RequestError):
+                    kernel = Kernel(operator, operator.spec_type.from_dict(values), target)
+                    assert kernel.identifier.startswith(f"{name}/{target.name}/")
+                    assert all(isinstance(one, Reason) for one in operator.validate(kernel.spec, target))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("copy", {"dtypes": []}, "MapSpec: dtypes=[]: expected one for each of 2 arrays"),
+        ("copy", {"aligns": [1]}, "MapSpec: aligns=[1]: expected one for each of 2 arrays"),
+        ("pooling", {"arrays": [], "dtypes": []}, "PoolingSpec: dtypes=[]: expected arrays"),
+    ],
+)
+def test_arrays_have_an_entry_each(name: str, changes: dict[str, object], words: str) -> None:
+    operator = find_operator(name)
+    values = operator.kernels(get_target("gfx942"))[0].to_dict()
+    with pytest.raises(RequestError) as caught:
+        operator.spec_type.from_dict({**values, **changes})
+    assert words in str(caught.value)
+
+
+def test_what_scales_are_not_is_told_before_they_are_read() -> None:
+    operator, gfx942 = find_operator("fused_moe"), get_target("gfx942")
+    values = operator.kernels(gfx942)[0].to_dict()
+    (reason,) = operator.validate(operator.spec_type.from_dict({**values, "scaling": ["x"]}), gfx942)
+    assert str(reason) == "scaling=x: it describes no scales; expected such as a:1:128:k:f32:1"
 
 
 @pytest.mark.parametrize("text", ["", "gemm", "gemm/gfx942/x#12", "gemm/gfx942#0123456789abcdef", 3, None])

@@ -75,6 +75,15 @@ def _choices(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     yield from not_a_choice(spec, taken=("", spec.dtype, "f16"), out=outputs, **TAKEN)
 
 
+def _described(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+    """Whether scales are such, which many checks read."""
+    for text in spec.scaling:
+        try:
+            ScaleSpec.parse(text)
+        except ValueError:
+            yield Reason("scaling", text, "it describes no scales", "expected such as a:1:128:k:f32:1")
+
+
 def _numbers(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     yield from not_positive(spec, "block", "mfma", "slices")
     yield from not_powers_of_two(spec, "waves", "align")
@@ -88,6 +97,9 @@ def _pad_letters(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
 def _merged(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether tensors of several dimensions lie in the product as their words say."""
     if not spec.merged:
+        return
+    if spec.sources:
+        yield Reason("merged", spec.merged, "A and B are made of other arrays", "expected () or no sources")
         return
     words = dict(zip(spec.arrays, spec.merged, strict=False))
     shapes = {name: tuple(len(part) for part in word.split(".")) for name, word in words.items()}
@@ -175,16 +187,12 @@ def _sources(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
 
 
 def _scaling(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
-    """Whether scales are such, and steps of the loop and matrix instructions are of whole groups."""
+    """Whether steps of the loop and matrix instructions are of whole groups."""
     if not spec.scaling:
         if spec.kept:
             yield Reason("kept", spec.kept, "the kernel takes no scales", "expected 0")
         return
-    try:
-        scales = [ScaleSpec.parse(text) for text in spec.scaling]
-    except ValueError as error:
-        yield Reason("scaling", spec.scaling, f"{error} are not scales", "expected such as a:1:128:k:f32:1")
-        return
+    scales = [ScaleSpec.parse(text) for text in spec.scaling]
     whole = spec.sink == "store" or spec.walk == "experts"  # there each part that memory adds is a result
     if spec.walk not in SCALED_WALKS or not whole or spec.merged or spec.sources or any(spec.chain):
         yield Reason("scaling", spec.scaling, "scales are of whole products of matrices", "expected split_k=1")
@@ -295,7 +303,7 @@ def _sink(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
 
 
 CHECKS: tuple[tuple[Check, ...], ...] = (
-    (_choices, _numbers, _pad_letters),
+    (_choices, _described, _numbers, _pad_letters),
     (_expression, _merged, _walk, _windows, _sources, _scaling, _sparse, _chain),
     (_narrow_floats, _sink),
     (matrix_instruction, alignment, fragment_order),

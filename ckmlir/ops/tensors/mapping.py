@@ -163,7 +163,8 @@ class MapOperator(Operator[MapProblem, MapSpec]):
         return list(different) or list(uncovered_tiles(spec, _output_last(problem.folded), problem.align))
 
     def validate(self, spec: MapSpec, target: Target) -> list[Reason]:
-        return [*invalid_tiles(spec, target), *not_a_choice(spec, staging=STAGING), *self._staged(spec)]
+        reasons = [*invalid_tiles(spec, target), *not_a_choice(spec, staging=STAGING)]
+        return reasons or list(self._staged(spec))
 
     def _staged(self, spec: MapSpec) -> list[Reason]:
         if spec.staging == "direct":

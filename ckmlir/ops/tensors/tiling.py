@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Annotated, TypedDict
+from typing import Annotated, TypedDict, TypeVar
 
 import numpy as np
 
+from ckmlir.errors import as_json
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
@@ -49,6 +50,9 @@ def _rank(steps: tuple[str, ...]) -> int:
     return max(map(len, steps), default=0)
 
 
+T = TypeVar("T", bound="TileSpec")
+
+
 @dataclass(frozen=True)
 class TileSpec(Spec):
     """What a kernel over a folded index space depends on.
@@ -72,6 +76,17 @@ class TileSpec(Spec):
     multiples: Algorithm[tuple[int, ...]]
     single: Algorithm[tuple[bool, ...]]
     waves: Algorithm[int]
+
+    @classmethod
+    def from_dict(cls: type[T], values: object, *, older: bool = False) -> T:
+        """As `Spec.from_dict`. Raises RequestError, too, where arrays have not an entry each."""
+        spec = super().from_dict(values, older=older)
+        for field in ("dtypes", "steps", "aligns"):
+            value, count = getattr(spec, field), len(spec.arrays)
+            if not count or len(value) != count:
+                what = f"expected one for each of {count} arrays" if count else "expected arrays"
+                raise RequestError(f"{cls.__name__}: {field}={as_json(list(value))}: {what}")
+        return spec
 
     @property
     def rank(self) -> int:

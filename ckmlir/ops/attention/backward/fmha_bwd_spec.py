@@ -250,9 +250,11 @@ def _shared_channels(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
     work_items, most = spec.waves * target.wave_size, target.workgroup_size
     if work_items > most:
         yield Reason("waves", spec.waves, f"a workgroup of {work_items} work-items", f"expected at most {most}")
-    elif spec.block[0] > spec.waves * LEAST_SIDE**2:
-        why = f"{spec.waves} waves do not share a channel of so many queries"
-        yield Reason("block", spec.block, why, f"expected at most {spec.waves * LEAST_SIDE**2} queries")
+        return
+    part = spec.waves * LEAST_SIDE**2 // spec.block[0]
+    if not any(part and tile >= spec.d and tile % part == 0 for tile in HEAD_TILES):
+        why = f"{spec.waves} waves do not share {spec.d} channels of so many queries"
+        yield Reason("block", spec.block, why, "expected 16, 32 or 64 queries, or another number of waves")
 
 
 def _output(spec: FmhaBwdSpec) -> Iterator[Reason]:
