@@ -316,6 +316,14 @@ NARROW: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.parametrize("op", [None, "silu(gate) * up"])
+@pytest.mark.parametrize("dtype", ["bf16", "fp8"])
+def test_rows_aligned_to_an_element_take_high_blocks(dtype: str, op: str | None) -> None:
+    """As rows of whole vectors do, with 64 elements along K, of which a lane loads each by itself."""
+    problem = MOE_GEMM.problem(t=4096, n=1024, k=1025, unit=128, dtype=dtype, op=op)
+    assert MOE_GEMM.spec(problem, GFX942).block == (128, 128, 64)
+
+
 GROUPS_OF_64 = {"dtype": "fp8", "b_dtype": "i4", "a_scale": "1x64", "b_scale": "1x64"}
 SCALED: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"t": 5, "e": 1, "topk": 1, "unit": 128, "k": 40, **GROUPS_OF_64}),

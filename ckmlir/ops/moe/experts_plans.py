@@ -90,9 +90,11 @@ and 4.3, 512 12.7 and 11.2, 2048 43.4 and 38.1, in fp8 from 256 5.0 and 4.3.
 SINGLE_WAVES = 4
 """Of a SIMD at most, with the registers that its loads take."""
 NARROW = Block(64, (64, 64), TALL_WAVES, PREFERRED_PARTIAL)
-"""Where rows allow loads of less than 4 bytes only, with half a cache line along k: each load is compared with the end
-of K, those of a list with the rows too, and scalar registers hold the outcomes. With blocks of 128 x 128 and a line 154
-of them were spilled for fp8 and k = 333 on gfx942."""
+"""Where rows allow loads of less than 4 bytes only, with half a cache line along k, for matrices with scales or across
+K: each load is compared with the end of K, and scalar registers hold the outcomes. With blocks of 128 x 128 bf16 across
+K kept two in lanes on gfx90a (n = 130, k = 333). Products that `_is_plain` says have room for such: by the model on
+gfx942, 4096 tokens, 8 experts of 2, n = 1024, k = 1025, in us of these and of 128 x 128, bf16 74.5 and 37.9, gated
+118.9 and 71.0; fp8 48.0 and 25.9, gated 83.2 and 53.8."""
 NARROW_STRAIGHT = STRAIGHT[1]
 """The same where the matrices are preshuffled: with 128 rows 121 vector registers were spilled for bf16 and k = 33 on
 gfx90a, up to 58 scalar ones for fp8."""
@@ -166,7 +168,7 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
     wish = wish_of(product, target)
     for block in _blocks_of(product.shuffled, wish.turned):
         if problem.unit % block.rows == 0:
-            depth = 8 * DEPTH // bits
+            depth = 8 * _line(problem.product, block) // bits
             short = block == BLOCKS[0] and product.k <= SHORTEST * depth and product.products == 1
             narrow = short and bits <= 16 and not product.scaling
             if block.rows == MEDIUM and named:
@@ -195,9 +197,25 @@ def epilogue_of(problem: ExpertsProblem) -> str | None:
 def _shallow(problem: ExpertsProblem) -> tuple[Block, ...]:
     """Blocks that have half a cache line along k where loads are narrow. Other low ones have a whole one."""
     shuffled = problem.product.shuffled
+    if _is_plain(problem.product):
+        return ()
     if problem.unit % NARROW.rows == 0:
         return (NARROW_STRAIGHT if shuffled else NARROW,)
     return SQUARE[2:] if shuffled == max(COLUMNS) else ()
+
+
+def _is_plain(product: Problem) -> bool:
+    """Whether the matrices are read along K as they lie, without scales."""
+    return not product.shuffled and not product.scaling and product.layout[:2] == "RC"
+
+
+def _line(product: Problem, block: Block) -> int:
+    """Bytes of a block along k: a cache line; half of one where high blocks load one element of 8 bits or two, of which
+    a lane would have up to 128. fp8 with k = 1025 takes 25.9 us so, with whole lines 32.6 (see `NARROW`), and gated
+    with k = 258 those spilled four registers on gfx950.
+    """
+    bytes_alone = product.load_bytes < NARROWEST_FOR_TWO_STEPS and find_dtype(product.stored).step == 8
+    return DEPTH // 2 if bytes_alone and _is_plain(product) and block.rows >= NARROW.rows else DEPTH
 
 
 def _blocks_of(shuffled: int, turned: bool) -> tuple[Block, ...]:
