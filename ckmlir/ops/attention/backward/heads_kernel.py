@@ -27,10 +27,12 @@ class Whole:
     def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
         """See `Walk`. What is known of the head is found again in each turn and behind the last: kept, it would take
         scalar registers through the loop over queries."""
-        count = _found(spec, given, workgroup_id(0)).blocks.count
+        turn = workgroup_id(0) // given.h
+        head, batch = workgroup_id(0) - turn * given.h, given.turns.scalar(turn)
+        count = _found(spec, given, head, batch).blocks.count
         with while_loop(lambda place, *_: place < count, carry=[0, 0, 0]) as step:
             place, *rows = step.carried
-            at = _found(spec, given, workgroup_id(0).anew())
+            at = _found(spec, given, head.anew(), batch.anew())
             low = at.blocks.low(place)
             high = low + (at.blocks.before(place + 1) - at.blocks.before(place))
             low, high = (one * form.queries for one in (low, high))
@@ -40,7 +42,7 @@ class Whole:
             body(Turn(work, sink))
             step.carry(place + 1, *after)
         _, low, high = step.results
-        at = _found(spec, given, workgroup_id(0).anew())
+        at = _found(spec, given, head.anew(), batch.anew())
         until = _rows_from(at.q, given, at.batch)
         _clear(form, spec, at.dq, until, 0, low)
         _clear(form, spec, at.dq, until, high.minimum(at.q.length), until)
@@ -60,10 +62,8 @@ class Head(NamedTuple):
     dq: Pointer
 
 
-def _found(spec: FmhaBwdSpec, given: Any, own: Scalar) -> Head:
-    """That of a workgroup."""
-    turn = own // given.h
-    head, batch = own - turn * given.h, given.turns.scalar(turn)
+def _found(spec: FmhaBwdSpec, given: Any, head: Scalar, batch: Scalar) -> Head:
+    """That of a sequence."""
     q, k = sides(spec, given, batch)
     bounds = bounds_of(spec.mask, given, q.length, k.length, varied=spec.varied)
     blocks = KeyBlocks.of(0, 0, q.length, k.length, spec.block, bounds)
