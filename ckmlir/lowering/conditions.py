@@ -47,12 +47,20 @@ class Condition(Struct, metaclass=Abstract):
 
 
 class Comparison(Condition):
-    """Elements that `left` makes, compared with those of a vector, or all with one limit."""
+    """Elements that `left` makes, compared with those of a vector, or all with one limit.
+
+    Attributes:
+        columns: those elements, where they are known (signed integers), less the lane's part, if it is not taken from
+            the right side.
+        lane: that part.
+    """
 
     name: str
     attributes: dict[str, ir.Attribute]
     left: Callable[[int], ir.Value]
     right: ir.Value
+    columns: Sequence[int] | None = None
+    lane: ir.Value | None = None
     _limit: ir.Value | None = None
 
     def __post_init__(self) -> None:
@@ -66,7 +74,7 @@ class Comparison(Condition):
     def wait(self, made: Sequence[ir.Value]) -> None:
         """The limit waits; without one, or where it fills no register, nothing does."""
         if self._limit is not None and bits(self._limit.type) == REGISTER_BITS:
-            self._limit = _after(self._limit, made)
+            self._limit = after(self._limit, made)
 
 
 class Joined(Condition):
@@ -161,12 +169,24 @@ def _comparison(op: ir.Operation, joined: bool) -> Comparison:
     if scalar_of(right) is None and scalar_of(left) is not None and mirrored is not None:
         attributes["predicate"], left, right = mirrored, right, left
     total, limit = Sum.of(left), scalar_of(right)
-    if total.exact and limit is not None and int(attributes["predicate"].value) in SIGNED:
+    if not total.exact or int(attributes["predicate"].value) not in SIGNED:
+        return Comparison(op.name, attributes, total.element, right)
+    columns = _constants(total.rest)
+    if limit is not None:
         # No element needs a sum when the limit is taken less the lane's part. The sum does not overflow, and the
         # difference saturates, which decides alike: what is left of an element is a position within a tile.
         right = vectors.splat(value("llvm.intr.ssub.sat", limit.type, [limit, total.lane]), vectors.length_of(right))
         total = Sum(total.rest)
-    return Comparison(op.name, attributes, total.element, right)
+        return Comparison(op.name, attributes, total.element, right, columns)
+    return Comparison(op.name, attributes, total.element, right, columns, total.lane)
+
+
+def _constants(vector: ir.Value) -> list[int] | None:
+    """The elements of a constant vector of integers."""
+    owner = producer(vector)
+    if owner is None or owner.name != "arith.constant":
+        return None
+    return [int(one) for one in ir.DenseIntElementsAttr(owner.attributes["value"])]
 
 
 def _is_known(value_: ir.Value) -> bool:
@@ -230,7 +250,7 @@ class Sum(Struct, frozen=True):
         return rest if self.lane is None else arith.addi(self.lane, rest)
 
 
-def _after(item: ir.Value, others: Sequence[ir.Value]) -> ir.Value:
+def after(item: ir.Value, others: Sequence[ir.Value]) -> ir.Value:
     """The same value, which LLVM believes to depend on others: assembly of nothing."""
     i16 = ir.IntegerType.get_signless(HALF)  # which assembly takes on every chip, as it may not take bf16
     words = [one if bits(one.type) == REGISTER_BITS else value("arith.bitcast", i16, [one]) for one in others]
@@ -241,6 +261,17 @@ def scalar_of(vector: ir.Value) -> ir.Value | None:
     """What a splat is made of; None for other vectors."""
     owner = producer(vector)
     return owner.operands[0] if owner is not None and owner.name == "vector.broadcast" else None
+
+
+def shared_element(vector: ir.Value, start: int, length: int) -> ir.Value | None:
+    """What so many elements from one on are, if a splat or a shuffle makes them all the same."""
+    owner, single = producer(vector), scalar_of(vector)
+    if owner is None or owner.name != "vector.shuffle" or single is not None:
+        return single
+    places = set(list(ir.DenseI64ArrayAttr(owner.attributes["mask"]))[start : start + length])
+    if len(places) != 1 or (place := places.pop()) >= vectors.length_of(owner.operands[0]):
+        return None
+    return vectors.element(owner.operands[0], place)
 
 
 def element(vector: ir.Value, number: int) -> ir.Value:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from ckmlir.dialect.build import attributes_of, producer, value
 from ckmlir.dialect.scalars import bits, name_of
 from ckmlir.lowering.accumulator_form import assembly
+from ckmlir.lowering.column_bits import columns_of
 from ckmlir.lowering.conditions import (
     HALF,
     REGISTER_BITS,
@@ -46,6 +47,10 @@ def lower_select(state: Lowering, op: ir.Operation) -> list[ir.Value]:
             found = condition_of(condition)
     if found is None:
         return [value(op.name, op.results[0].type, op.operands)]
+    if bits(op.results[0].type.element_type) == REGISTER_BITS:
+        columns = columns_of(found, vectors.length_of(choices[0]))
+        if columns is not None and (state.in_pieces or columns.pay):
+            return [columns.chosen(state, choices, AT_A_TIME)]
     return [_chosen(found, choices, shared=shared)]
 
 

@@ -4,7 +4,8 @@
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 
 module attributes {ck.target = "gfx942"} {
-  // The second four compare with a limit that waits for what the first four chose.
+  // Columns too far apart to be bits of one number: the second four compare with a limit that waits for what the first
+  // four chose.
   // CHECK-LABEL: llvm.func @below
   // CHECK: %[[LEFT:.*]] = llvm.intr.ssub.sat(%{{.*}}, %{{.*}})
   // CHECK-NOT: arith.addi
@@ -16,7 +17,7 @@ module attributes {ck.target = "gfx942"} {
   // CHECK-NOT: arith.cmpi
   // CHECK: llvm.return
   func.func @below(%s: vector<8xf32>, %lane: i32, %limit: i32, %other: f32) attributes {ck.waves = 1 : i32} {
-    %numbers = arith.constant dense<[0, 1, 2, 3, 8, 9, 10, 11]> : vector<8xi32>
+    %numbers = arith.constant dense<[0, 1, 2, 3, 64, 65, 66, 67]> : vector<8xi32>
     %lanes = vector.broadcast %lane : i32 to vector<8xi32>
     %column = arith.addi %lanes, %numbers overflow<nsw> : vector<8xi32>
     %limits = vector.broadcast %limit : i32 to vector<8xi32>

@@ -1,14 +1,15 @@
 """Masks as parts of the loop over keys: minus infinity where a query does not attend to a key.
 
-One comparison an element, whatever the mask: a query attends to a run of keys (`masks.py`). Where few blocks of keys
-are cut, waves may branch around it instead, for each end of the run.
+A query attends to a run of keys (`masks.py`), and perhaps to the first ones: what their limits leave becomes bits, of
+which an element takes one, whatever the mask (`ckmlir.lowering.column_bits`). Where few blocks of keys are cut, waves
+may branch around it instead, for each end of the run.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ckmlir.lang import Scalar, Tile, coordinates, cut, full, maximum, minimum, where
+from ckmlir.lang import Scalar, Tile, coordinates, cut, full, minimum, where
 from ckmlir.ops.attention.loop.loop_kernel import Form, Score
 from ckmlir.ops.attention.loop.work_kernel import Work
 
@@ -72,17 +73,16 @@ class Window(Causal):
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
         if not self.branches:
-            return self.apart(scores, key, -INFINITY)
+            return where(self.inside(scores, key), scores, -INFINITY)
         row, _ = self.ends()
         return cut(super().apply(scores, key), row - self.y + 1 - key, -INFINITY, front=True)
 
-    def apart(self, scores: Tile, key: Scalar, others: Tile | float) -> Tile:
-        """The scores inside the window, `others` outside."""
+    def inside(self, scores: Tile, key: Scalar) -> Tile:
+        """Whether each key of a block is inside its query's window."""
         row, end = self.ends()
-        begin = row - self.y + 1
-        length = maximum(end - begin, 0)
-        inside = (coordinates(scores, 1) + key - begin[:, None]).below(length[:, None])
-        return where(inside, scores, others)
+        begin, columns = row - self.y + 1, coordinates(scores, 1)
+        inside: Tile = (columns < (end - key)[:, None]) & (columns >= (begin - key)[:, None])
+        return inside
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Sinks(Window):
     sink: Scalar
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
-        """See `loop_kernel.Score`. One choice in another: joined conditions would take scalar registers."""
+        """See `loop_kernel.Score`."""
         _, end = self.ends()
         first = (minimum(end, self.sink) - key)[:, None]
-        return self.apart(scores, key, where(coordinates(scores, 1) < first, scores, -INFINITY))
+        return where(self.inside(scores, key) | (coordinates(scores, 1) < first), scores, -INFINITY)
