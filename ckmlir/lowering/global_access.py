@@ -72,15 +72,19 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     inside = inside_of(state, op, by_quads=divides(op.operands[0], quads))
     shared = _shared_by_loads(distribution, len(registers_of(op)))
     count = _accesses(distribution, len(registers_of(op)))
+    outside = op.block not in state.steps
+    # Each has a place of its own: LLVM would find all of them, in scalar registers, before the first load.
+    in_turn = outside and count > MOST_DISTANCES and divides(op.operands[0], range(distribution.rank))
+    state.emit.in_turn = in_turn
     address = _of_many(state, op.operands[0], inside) if not quads and count > MOST_DISTANCES else None
     if address is None:
-        crowded = count > MOST_CONDITIONS and op.block not in state.steps
+        crowded = outside and count > MOST_CONDITIONS
         address = buffer_address(
             state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op), crowded=crowded
         )
     found = load_from(op, address)
-    if count > MOST_DISTANCES and op.block not in state.steps and divides(op.operands[0], range(distribution.rank)):
-        # Each has a place of its own: LLVM would find all of them, in scalar registers, before the first load.
+    state.emit.in_turn = False
+    if in_turn:
         fence("none")
     return [found]
 

@@ -14,6 +14,7 @@ from math import gcd, lcm
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import value
 from ckmlir.lowering import quads
+from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.dpp import QUAD
 from ckmlir.lowering.parts import Atom, Monomial, Rate, Values, rate_of
 from ckmlir.lowering.predicate import Predicate
@@ -33,6 +34,8 @@ class Emitter(Values):
         """What is known to divide a value."""
         self.quads: Collection[Key] = ()
         """Sums whose divisions the lanes of a quad share: see `Index._shared`."""
+        self.in_turn = False
+        """Whether what is divided is not to be known before: of accesses one after the other."""
         self.quad_lane: Callable[[], Index] = lambda: self.number(0)
         """This lane's number in its quad."""
 
@@ -246,11 +249,21 @@ class Index:
         """The quotient and the rest of a division by a run-time number: by one that never changes, and is not computed
         here, by multiplications.
         """
-        item, by = self.emit(), divisor.emit()
+        item, by = self._in_turn() if self.emitter.in_turn else self.emit(), divisor.emit()
         alone = [(monomial, factor) for monomial, factor in divisor.terms.items() if len(monomial) == factor == 1]
         if divisor.rate == Rate.FIXED and len(alone) == len(divisor.terms) == 1:
             return self.emitter.divided(item, by)
         return self.emitter.binary("divui", item, by), self.emitter.binary("remui", item, by)
+
+    def _in_turn(self) -> ir.Value:
+        """The value, where all lanes have the same by assembly that does nothing, so that it is not known earlier."""
+        own, emit = self - self.constant, self.emitter
+        if self.rate > Rate.ORIGIN or not (own.terms and self.constant):
+            return self.emit()
+        start = own.emit()
+        key = ("in turn", self.key)
+        known = emit.once(key, lambda: assembly(start.type, [start], "", "=s,0", effects=True))
+        return emit.binary("addi", known, emit.constant(self.constant))
 
     def __rfloordiv__(self, other: int) -> Index:
         return self._lift(other) // self

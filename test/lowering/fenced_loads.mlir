@@ -1,5 +1,6 @@
 // Where more than eight loads before a loop, or without one, divide a place each, LLVM's scheduler moves nothing across
-// them: it would find all places, in scalar registers, before the first load. In a step of a loop a schedule says the order.
+// them: it would find all places, in scalar registers, before the first load; what is divided is not known before either.
+// In a step of a loop a schedule says the order.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 
@@ -11,6 +12,8 @@
 
 module attributes {ck.target = "gfx942"} {
   // CHECK-LABEL: llvm.func @before
+  // CHECK: %[[ROW:.*]] = llvm.inline_asm has_side_effects "", "=s,0"
+  // CHECK: arith.addi %[[ROW]], %c8_i32
   // CHECK: rocdl.raw.ptr.buffer.load
   // CHECK: rocdl.sched.barrier
   // CHECK: ^bb1
@@ -21,7 +24,7 @@ module attributes {ck.target = "gfx942"} {
     %step = arith.constant 64 : i32
     %v = "ck.make_view"(%p, %m0, %m1, %k, %s0, %s1) : (!llvm.ptr<1>, i32, i32, i32, i32, i32) -> !view
     %w0 = "ck.make_window"(%v, %row, %zero) : (!view, i32, i32) -> !many
-    %l0 = "ck.load_fragment"(%w0) {distribution = "d0: 16@y0 4@wave, d1: 64@lane", registers = array<i32: 0>} : (!many) -> vector<1xf16>
+    %l0 = "ck.load_fragment"(%w0) {distribution = "d0: 16@y0 4@wave, d1: 64@lane", registers = array<i32: 2>} : (!many) -> vector<1xf16>
     cf.br ^bb1(%zero : i32) {ck.advances = array<i32: 0>}
   ^bb1(%at: i32):
     %w = "ck.make_window"(%v, %row, %at) : (!view, i32, i32) -> !many

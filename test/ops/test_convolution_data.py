@@ -253,6 +253,7 @@ def test_many_arguments_are_read_in_pieces() -> None:
     {**VOLUMES, "c": 64, "k": 33}, {"n": 3, "g": 31, "c": 1, "k": 3, "image": (4, 6), "window": (3, 2), "op": "acc+d0"},
     {"n": 2, "c": 31, "k": 10, "image": (4, 2, 4), "window": (1, 2, 1), "pads": (4, 4, 2), "op": "tanh(acc)*beta"},
     {"n": 1, "c": 33, "k": 48, "image": (2, 10), "window": 2, "strides": (4, 1), "dilations": (1, 2), "dtype": "bf16"},
+    {"n": 1, "c": 33, "k": 16, "image": (7, 7, 7), "window": (1, 3, 2), "strides": (2, 2, 1), "dilations": (2, 1, 1)},
 ])  # fmt: skip
 def test_single_elements_keep_no_registers_in_lanes(keys: dict[str, Any]) -> None:
     """Those of dy have bits for places of the window; those of dx and a D tensor, offsets in vector registers; those of
