@@ -1,11 +1,12 @@
 """A static check that the wait states which `hazard_rules.py` asks for are there, on every path of a kernel.
 
-For each rule and each first instruction the state holds the fewest wait states that can have passed since, over all
-paths, and the registers that are still in danger.
+For each rule and each first instruction the state holds which registers are in danger, and until which wait state on
+any path.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -35,9 +36,9 @@ class Hazard(NamedTuple):
 
 
 class _Danger(NamedTuple):
-    """What a first instruction left behind, and the wait states since."""
+    """What a first instruction left behind, and until which wait state of the block that is looked at."""
 
-    since: int
+    until: int
     registers: RegisterSet
 
 
@@ -70,22 +71,21 @@ class HazardAnalysis:
         self.rules = rules_of(target)
         self.steps = self._describe()
         self.at = {step.described.instruction.address: step for steps in self.steps.values() for step in steps}
-        self.states = self._solve()
+        self.found = self._solve()
 
     def _describe(self) -> dict[int, list[_Step]]:
         described = {
-            start: [Described(*pair) for pair in zip(block.instructions, block.effects)]
+            start: [(one, self._roles(one)) for one in map(Described, block.instructions, block.effects)]
             for start, block in self.flow.blocks.items()
         }
-        used = {number for block in described.values() for one in block for number, _ in self._roles(one).consumes}
+        used = {number for block in described.values() for _, roles in block for number, _ in roles.consumes}
         return {start: list(self._steps(block, used)) for start, block in described.items()}
 
-    def _steps(self, block: list[Described], used: set[int]) -> Iterator[_Step]:
+    def _steps(self, block: list[tuple[Described, _Roles]], used: set[int]) -> Iterator[_Step]:
         """Rules without a second instruction in the kernel need no first ones."""
         before: Described | None = None
-        for one in block:
-            roles = self._roles(one)
-            produces = tuple(item for item in roles.produces if item[0] in used)
+        for one, roles in block:
+            produces = tuple([item for item in roles.produces if item[0] in used])
             if one.is_double and before is not None:  # the one kind of first instruction that needs the one before
                 again = ((number, self.rules[number].produces(one, before)) for number in used)
                 produces = tuple(item for item in again if item[1])
@@ -105,54 +105,68 @@ class HazardAnalysis:
             _known_roles[key] = roles
         return roles
 
-    def _solve(self) -> dict[int, _State]:
+    def _solve(self) -> dict[int, list[Hazard]]:
+        """The hazards of each block, as it was passed last: with all that may be in danger where it begins."""
+        found: dict[int, list[Hazard]] = {}
         states: dict[int, _State] = {self.flow.entry: {}} if self.flow.blocks else {}
         order = {start: position for position, start in enumerate(self.flow.blocks)}
         waiting = set(states)
         while waiting:
             start = min(waiting, key=order.__getitem__)
             waiting.remove(start)
-            state = dict(states[start])
-            for step in self.steps[start]:
-                state = self._advance(state, step)
+            found[start], state = self._pass(self.steps[start], states[start])
             for successor in self.flow.blocks[start].successors:
                 known = states.get(successor)
                 merged = state if known is None else _join(known, state)
                 if merged != known:
                     states[successor] = merged
                     waiting.add(successor)
-        return states
+        return found
 
-    def _advance(self, state: _State, step: _Step) -> _State:
-        after: _State = {}
+    def _pass(self, steps: list[_Step], entering: _State) -> tuple[list[Hazard], _State]:
+        """The hazards of a block, and what is in danger behind it, of what is where it begins."""
+        found: list[Hazard] = []
+        state, now = dict(entering), 0
+        for step in steps:
+            if step.consumes and state:
+                found += self._violated(state, step, now)
+            now = self._advance(state, step, now)
+        return found, {key: _Danger(danger.until - now, danger.registers) for key, danger in state.items()}
+
+    def _advance(self, state: _State, step: _Step, now: int) -> int:
+        """The wait state behind a step that begins at `now`. What is over leaves `state`, what the step leaves behind
+        comes to it.
+        """
+        now += step.states
+        over = []
         for key, danger in state.items():
-            rule = self.rules[key[0]]
-            since = danger.since + step.states
-            registers = danger.registers & ~step.writes if rule.ends else danger.registers
-            if since < rule.window and registers:
-                after[key] = _Danger(since, registers)
+            if danger.until <= now:
+                over.append(key)
+            elif danger.registers & step.writes and self.rules[key[0]].ends:
+                registers = danger.registers & ~step.writes
+                state[key] = _Danger(danger.until, registers)
+                if not registers:
+                    over.append(key)
+        for key in over:
+            del state[key]
         for number, registers in step.produces:
-            after[number, step.described.instruction.address] = _Danger(0, registers)
-        return after
+            state[number, step.described.instruction.address] = _Danger(now + self.rules[number].window, registers)
+        return now
 
     def hazards(self) -> Iterator[Hazard]:
-        """Every pair of instructions that is too close, in order of blocks."""
-        for start, state in self.states.items():
-            for step in self.steps[start]:
-                if step.consumes and state:
-                    yield from self._violated(state, step)
-                state = self._advance(state, step)
+        """Every pair of instructions that is too close, block by block."""
+        return itertools.chain.from_iterable(self.found.values())
 
-    def _violated(self, state: _State, step: _Step) -> Iterator[Hazard]:
+    def _violated(self, state: _State, step: _Step, now: int) -> Iterator[Hazard]:
         consumes = dict(step.consumes)
         for (number, site), danger in state.items():
             shared = danger.registers & consumes.get(number, 0)
             if not shared:
                 continue
             rule, first = self.rules[number], self.at[site].described
-            needed = rule.states(first, step.described)
-            if danger.since < needed:
-                yield Hazard(first.instruction, step.described.instruction, rule, shared, needed, danger.since)
+            needed, present = rule.states(first, step.described), rule.window - (danger.until - now)
+            if present < needed:
+                yield Hazard(first.instruction, step.described.instruction, rule, shared, needed, present)
 
 
 def _join(left: _State, right: _State) -> _State:
@@ -160,6 +174,6 @@ def _join(left: _State, right: _State) -> _State:
     for key, danger in right.items():
         known = joined.get(key)
         if known is not None:
-            danger = _Danger(min(known.since, danger.since), known.registers | danger.registers)
+            danger = _Danger(max(known.until, danger.until), known.registers | danger.registers)
         joined[key] = danger
     return joined
