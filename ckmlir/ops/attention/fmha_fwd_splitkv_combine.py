@@ -35,7 +35,7 @@ from ckmlir.ops.attention.tolerance import held, stored
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator
-from ckmlir.ops.precision import LEAST_NORMAL, OVERFLOW, UNIT
+from ckmlir.ops.precision import LEAST_EXPONENTIAL, OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
 from ckmlir.ops.scalars import ceil_div, i32, i64
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
@@ -235,7 +235,7 @@ class Combine(Operator[CombineProblem, CombineSpec]):
         roundings each, the sums n: a weight w has the relative error e = (3 |LSE - largest| + 4 n + 4) u, where it is
         no denormal number. The sum of weights is at least 1.
 
-            O    sum of w (e + mean of e) |o| + n least_normal max|o| + u_out |o|
+            O    sum of w (e + mean of e) |o| + n LEAST_EXPONENTIAL max|o| + u_out |o|
             LSE  mean of e + 32 u + 4 u |LSE|
         """
         arrays = self._counted(problem, arrays)
@@ -248,7 +248,7 @@ class Combine(Operator[CombineProblem, CombineSpec]):
             sizes = np.where(np.isfinite(parts), np.abs(parts), 0.0)
             far = (error + np.nan_to_num(weights) * mean)[..., None] * sizes
         smallest = find_dtype(problem.out).underflow if find_dtype(problem.out).bytes > 1 else 0.0
-        o = far.sum(0) + problem.splits * LEAST_NORMAL * sizes.max(0) + smallest
+        o = far.sum(0) + problem.splits * LEAST_EXPONENTIAL * sizes.max(0) + smallest
         unread = ~self._rows(problem, arrays)
         free = ~np.isfinite(parts).all(0) | (sizes.sum(0) >= OVERFLOW / 2) | unread[..., None]
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.precision import UNIT, fold_steps
+from ckmlir.ops.precision import LEAST_EXPONENTIAL, UNIT, fold_steps
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, RowOptions, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec
@@ -135,11 +135,14 @@ class TopkSoftmax(RowOperator[TopkSoftmaxOptions, TopkSoftmaxSpec]):
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """Indices are exact. Weights: exponents are wrong by 3 u max|x|, sums of exponentials by s u, relatively."""
+        """Indices are exact. Weights: exponents are wrong by 3 u max|x|, sums of exponentials by s u, relatively.
+
+        Weights below LEAST_EXPONENTIAL may be zero.
+        """
         x = arrays["x"].astype(np.float64)
         sizes = np.abs(np.where(np.isfinite(x), x, 0.0)).max(axis=1, initial=0.0)
         relative = (2 * fold_steps(problem.sizes["n"]) + 12 * sizes + 16) * UNIT
-        error = reference["weights"] * relative[:, None] + 2.0**-126
+        error = reference["weights"] * relative[:, None] + LEAST_EXPONENTIAL
         return {
             "weights": Tolerance(UNIT, error, "f32 exponentials and sums"),
             "indices": Tolerance(0.0, 0.0, "the choice is exact"),

@@ -20,7 +20,7 @@ import numpy as np
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.precision import UNIT, fold_steps, in_f32
+from ckmlir.ops.precision import LEAST_EXPONENTIAL, UNIT, fold_steps, in_f32
 from ckmlir.ops.request import GREATEST_F32, Choice, Flag, Integer, Real, RequestError
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, RowOptions, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec
@@ -95,12 +95,13 @@ class Softmax(RowOperator[SoftmaxOptions, SoftmaxSpec]):
 
         Two roundings of t (by the factor, and by log2 e) and one of the difference make an error of 4 u M of an
         exponent, which is a relative one of the exponential; v_exp_f32 adds an ulp. The sum adds s u, and where maxima
-        change on the way their factors add as much again. Then a division and two products.
+        change on the way their factors add as much again. Then a division and two products. What is below
+        LEAST_EXPONENTIAL may be zero.
         """
         exponents, dtype = _exponents(problem, arrays), find_dtype(problem.dtype)
         sizes = np.abs(np.where(np.isfinite(exponents), exponents, 0.0)).max(axis=1, initial=0.0)
         relative = (4 * fold_steps(problem.sizes["n"]) + 16 * sizes + 16) * UNIT
-        error = reference["y"] * relative[:, None] + dtype.underflow + find_dtype("f32").least_normal
+        error = reference["y"] * relative[:, None] + dtype.underflow + LEAST_EXPONENTIAL
         reason = f"f32 exponentials and sum, then half an ulp of {dtype.name}"
         return {"y": Tolerance(dtype.unit_roundoff, error, reason)}
 

@@ -15,7 +15,7 @@ from ckmlir.ops.attention.backward.sink_gradient import sink_errors, sink_weight
 from ckmlir.ops.attention.part import score_parts
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.precision import OVERFLOW, UNIT, products_lost
+from ckmlir.ops.precision import LEAST_EXPONENTIAL, OVERFLOW, UNIT, products_lost
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
@@ -36,8 +36,8 @@ def backward_tolerances(
 
         exponent  E  = (d + 8) u scale |q| |k| + 8 u |lse|       d products, scaling, LSE to the base 2, the argument;
                                                                  and what the parts that change scores add
-        weight    eP = min(P (exp(E) - 1 + 8 u) + min(P, s), 1)  weights are at most 1, and zero below s, f32's smallest
-                                                                 normal number: exponentials have no denormals
+        weight    eP = min(P (exp(E) - 1 + 8 u) + min(P, s), 1)  weights are at most 1, and may be zero below s
+                                                                 (LEAST_EXPONENTIAL)
         slope     eL = (dv + 18) u |do| (F |v| + |o|)            dP, and delta with which it begins
         dS        eS = eP |L| + (P + eP) eL
         rounded   rP = t P + smallest,  rS = t |dS| + smallest   where matrix instructions take denormals for zero,
@@ -122,7 +122,7 @@ def _bounds(
             exponent = exponent + part.error(attention, one.place, arrays)
         weights, slopes = one.weights, one.slopes
         growth = np.expm1(np.minimum(exponent, 50)) + 8 * UNIT
-        of_weight = np.minimum(weights * growth + np.minimum(weights, find_dtype("f32").least_normal), 1.0)
+        of_weight = np.minimum(weights * growth + np.minimum(weights, LEAST_EXPONENTIAL), 1.0)
         of_weight = np.where(np.isfinite(exponent), of_weight, np.inf)
         of_weight = np.where(one.kept, of_weight, 0.0)
         of_slope = (attention.dv + 18) * UNIT * lengths[2][:, None]
