@@ -77,6 +77,25 @@ def test_equal_scores_and_none(chip: str, activation: str) -> None:
 
 
 @pytest.mark.one_in(2)
+@pytest.mark.parametrize("chip", CHIPS)
+def test_renormalised_sigmoids_of_very_negative_scores(chip: str) -> None:
+    """Weights add up to 1 where f32 would hold none of the sigmoids, which then are to each other as exponentials are.
+    Beside a score that is not negative they are zero."""
+    x = np.random.default_rng(5).standard_normal((4, 40))
+    x[0] -= 95
+    x[1] = 8 * x[1] - 60000
+    x[2, 1:] -= 200
+    x[2, 0] = 1
+    keys = {"m": 4, "n": 40, "k": 5, "dtype": "f32", "activation": "sigmoid", "renormalize": 1}
+    weights = outputs_for("topk_softmax", chip, {"x": x}, **keys)["weights"]
+    np.testing.assert_allclose(weights.sum(1), 1.0, rtol=1e-6)
+    largest = -np.sort(-x[:2].astype(np.float32).astype(np.float64))[:, :5]
+    powers = np.exp(largest - largest[:, :1])
+    np.testing.assert_allclose(weights[:2], powers / powers.sum(1, keepdims=True), rtol=0.05)
+    np.testing.assert_allclose(weights[2], [1, 0, 0, 0, 0], atol=1e-6)
+
+
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("n", [100, 9000])
 @pytest.mark.parametrize("chip", CHIPS)
 def test_softmax_of_nothing_and_of_much(chip: str, n: int) -> None:

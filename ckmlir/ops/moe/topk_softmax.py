@@ -6,7 +6,8 @@ counts as minus infinity.
     softmax   weight = exp(x - max) / sum over all experts of the same
     sigmoid   weight = 1 / (1 + exp(-x))
 
-With renormalize the weights of a row are divided by their sum. A row of minus infinities has weights 0.
+With renormalize the weights of a row are divided by their sum, also where f32 holds none of them. A row of minus
+infinities has weights 0.
 
 Arrays: x (m, n), weights (m, k, f32), indices (m, k, i32). They are the kernel's arguments in this order; then m, n, k
 and row strides. n is the number of experts, m that of tokens.
@@ -121,13 +122,14 @@ class TopkSoftmax(RowOperator[TopkSoftmaxOptions, TopkSoftmaxSpec]):
         x = np.where(np.isnan(x), -np.inf, x)
         chosen = np.argsort(-x, axis=1, kind="stable")[:, : problem.sizes["k"]]
         picked = np.take_along_axis(x, chosen, axis=1)
+        largest = np.maximum(x.max(axis=1, keepdims=True), np.finfo(np.float32).min)
         if problem.options.activation == "softmax":
-            largest = np.maximum(x.max(axis=1, keepdims=True), np.finfo(np.float32).min)
             with np.errstate(invalid="ignore"):  # an infinite score gives NaN
                 weights = _quotient(np.exp(picked - largest), np.exp(x - largest))
         else:
-            with np.errstate(over="ignore"):
-                weights = 1 / (1 + np.exp(-picked))
+            shift = np.minimum(largest, 0.0) if problem.options.renormalize else 0.0
+            with np.errstate(over="ignore"):  # all by the same factor, which their sum has too
+                weights = 1 / (np.exp(shift) + np.exp(shift - picked))
         if problem.options.renormalize:
             weights = _quotient(weights, weights)
         return {"weights": weights, "indices": chosen}

@@ -25,10 +25,14 @@ def build(spec: TopkSoftmaxSpec, target: Target) -> Kernel:
         given = block.load("x", 0)
         scores = block.inside(where(given.equals(given), given, -INFINITY), 0, -INFINITY)
         best, indices = _choose(block, scores)
-        if spec.activation == "softmax":
+        if spec.activation == "softmax" or spec.renormalize:
             largest = row_maximum(block, lambda column: scores)
+        if spec.activation == "softmax":
             weights = exp2((best - largest[:, None]) * LOG2_E)
             total = block.sum(lambda column: exp2((scores - largest[:, None]) * LOG2_E))
+        elif spec.renormalize:  # all by the same factor, so that those of very negative scores are not all zero
+            shift = largest.minimum(0.0)
+            weights = 1.0 / (exp2((shift[:, None] - best) * LOG2_E) + exp2(shift * LOG2_E)[:, None])
         else:
             weights = 1.0 / (exp2(best * -LOG2_E) + 1.0)
         if spec.renormalize:
