@@ -24,7 +24,7 @@ from msgspec import Struct
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
 from ckmlir.errors import as_json
 from ckmlir.ops import find_operator
-from ckmlir.ops.operator import Operator
+from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.ops.request import RequestError, show
 from ckmlir.ops.spec import Reason, Spec
 from ckmlir.targets import Target, UnsupportedTarget, get_target
@@ -121,7 +121,7 @@ class Kernel(Struct, frozen=True, eq=False, dict=True):
 
         Raises:
             RequestError: a field is missing, unknown, wrongly typed or in the wrong part; a newer schema; an
-                identifier of another kernel.
+                identifier of another kernel; names that no identifier has.
         """
         parts = {"schema": int, "op": str, "arch": str, "signature": dict, "algorithm": dict}
         found = fields_of(values, "kernel", parts, {"identifier": str})
@@ -144,6 +144,11 @@ class Kernel(Struct, frozen=True, eq=False, dict=True):
                 f"kernel of {operator.name}: identifier={found['identifier']}: that of these fields is "
                 f"{kernel.identifier}"
             )
+        try:
+            Identifier.parse(kernel.identifier)
+        except RequestError:
+            require_valid(operator, spec, target)  # says which field no kernel has
+            raise
         return kernel
 
 

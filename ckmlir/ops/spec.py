@@ -207,6 +207,16 @@ def not_a_choice(spec: Spec, **choices: Collection[object]) -> Iterator[Reason]:
             yield Reason(field, value, "there is no such choice", f"expected {'|'.join(map(str, allowed))}")
 
 
+def not_all_choices(spec: Spec, **choices: Collection[object]) -> Iterator[Reason]:
+    """A reason for every named field of several entries of which one is not among their choices."""
+    for field, allowed in choices.items():
+        value = getattr(spec, field)
+        unknown = next((entry for entry in value if entry not in allowed), None)
+        if unknown is not None:
+            right = f"expected {'|'.join(map(str, allowed))}"
+            yield Reason(field, value, f"{show(unknown)!r} is not a choice", right)
+
+
 def not_positive(spec: Spec, *fields: str) -> Iterator[Reason]:
     """A reason for every field that holds a number below 1."""
     for field in fields:

@@ -206,6 +206,71 @@ def test_fields_of_any_values_are_read_and_validated_or_refused_in_words(name: s
                     assert all(isinstance(one, Reason) for one in operator.validate(kernel.spec, target))
 
 
+FOREIGN = ("x:y:z", "a/b", "b#c", "")
+
+
+def with_foreign_text(value: object) -> list[object]:
+    """Other values of a field of text: as a whole, or its last entry."""
+    if isinstance(value, str):
+        return list(FOREIGN)
+    if isinstance(value, tuple) and value and isinstance(value[-1], str):
+        return [(*value[:-1], text) for text in FOREIGN]
+    return []
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_kernel_that_is_read_has_an_identifier_that_reads_back(name: str) -> None:
+    """Whatever text a field holds: the name is made of it, and the field is named where no kernel has such text."""
+    operator = find_operator(name)
+    for kernel in some_kernels(name)[:8]:
+        for field, value in vars(kernel.spec).items():
+            for other in with_foreign_text(value):
+                written = Kernel(operator, kernel.spec.with_fields({field: other}), kernel.target)
+                try:
+                    values = {key: part for key, part in written.to_dict().items() if key != "identifier"}
+                    read = Kernel.from_dict(json.loads(json.dumps(values)))
+                except RequestError as refused:
+                    assert "is not an identifier" not in str(refused)
+                else:
+                    assert Identifier.parse(read.identifier).name == read.spec.name
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "operator" in find_operator(name).spec_type.roles()])
+def test_a_specification_names_its_operator(name: str) -> None:
+    operator, gfx950 = find_operator(name), get_target("gfx950")
+    spec = operator.kernels(gfx950)[0]
+    for other in ("x:y:z", "gemm" if name != "gemm" else "copy"):
+        (reason,) = operator.validate(spec.with_fields({"operator": other}), gfx950)
+        assert str(reason).startswith(f"operator={other}: there is no such choice; expected ")
+        assert spec.operator in reason.right
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("gemm", {"operator": "x:y:z"}, "gemm on gfx942: operator=x:y:z: there is no such choice; expected gemm"),
+        ("copy", {"operator": "a/b"}, "copy on gfx942: operator=a/b: there is no such choice; expected copy"),
+        ("copy", {"steps": ["1", "a/b"]}, "no array goes along dimensions as 'a/b' says; expected 1 character"),
+        ("sum_parts", {"dtypes": ["f32", "a/b"]}, "'a/b' is not a choice; expected f16|bf16|f32|"),
+        ("reduce", {"kinds": ["a/b"]}, "kinds=a/b: 'a/b' is not a choice; expected sum|mean|"),
+        ("reduce", {"stores": "a/b"}, "stores=a/b: there is no such choice; expected write|partial|atomic"),
+        ("fmha_bwd", {"sequences": ["", "a/b"]}, "memory holds no such thing; expected words of "),
+    ],
+)
+def test_text_of_which_no_name_is_made_is_refused_by_its_field(
+    name: str, changes: dict[str, object], words: str
+) -> None:
+    operator, gfx942 = find_operator(name), get_target("gfx942")
+    written = Kernel(operator, operator.kernels(gfx942)[0], gfx942).to_dict()
+    del written["identifier"]
+    for field, value in changes.items():
+        written["signature" if field in written["signature"] else "algorithm"][field] = value
+    with pytest.raises(RequestError) as caught:
+        Kernel.from_dict(written)
+    assert words in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [

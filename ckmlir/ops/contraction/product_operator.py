@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.operator import Operator
-from ckmlir.ops.spec import Reason
+from ckmlir.ops.spec import Reason, not_a_choice
 from ckmlir.targets import Target
 
 P = TypeVar("P")
@@ -36,9 +36,17 @@ class ProductOperator(Operator[P, ContractionSpec]):
     def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
         from ckmlir.ops.contraction.validity import invalid_fields  # kernels that are there need no checks
 
-        return invalid_fields(spec, target)
+        return list(self._owned(spec, target)) or invalid_fields(spec, target)
 
     def checks(self) -> Sequence[Callable[[ContractionSpec, Target], Iterable[Reason]]]:
         from ckmlir.ops.contraction.validity import CHECKS
 
-        return [check for group in CHECKS for check in group]
+        return [self._owned, *(check for group in CHECKS for check in group)]
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """Names of the operators whose kernels its own kernel may be."""
+        return (self.name,)
+
+    def _owned(self, spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+        return not_a_choice(spec, operator=self.owners)

@@ -100,6 +100,10 @@ class FusedMoe(ProductOperator[LayerProblem]):
     spec_type = ContractionSpec
     keys = LAYER_KEYS
 
+    @property
+    def owners(self) -> tuple[str, ...]:
+        return (MOE_GEMM.name, FusedMoe.name)
+
     def _problem(self, values: Mapping[str, Any]) -> LayerProblem:
         return read_layer(values)
 

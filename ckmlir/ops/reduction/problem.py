@@ -18,6 +18,8 @@ from ckmlir.ops.tensors.mapping_spec import is_integer
 from ckmlir.ops.tensors.tiling import TileSpec
 
 KEPT, REDUCED = 0, 1
+STORES = ("write", "partial", "atomic")
+"""What becomes of a workgroup's results."""
 PLACEHOLDER = 16
 """Stride of a dimension of length 1: no access depends on it."""
 

@@ -34,10 +34,10 @@ from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.operator import NOTHING, Launch, Operator, Run, Step
 from ckmlir.ops.precision import in_f32, order_decides
 from ckmlir.ops.reduction.kinds import ATOMIC, KINDS, SMALLEST
-from ckmlir.ops.reduction.problem import KEPT, REDUCED, ReduceProblem, ReduceSpec
+from ckmlir.ops.reduction.problem import KEPT, REDUCED, STORES, ReduceProblem, ReduceSpec
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, RequestError, show
 from ckmlir.ops.scalars import ceil_div, f32, i32
-from ckmlir.ops.spec import Reason, unlike
+from ckmlir.ops.spec import Reason, not_a_choice, not_all_choices, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
 from ckmlir.ops.tensors.expression import check_integers, evaluate_exactly, parse
@@ -169,7 +169,8 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         return ReduceSpec(**code, **fields, **tile_fields(problem.folded, _tile(problem)))
 
     def validate(self, spec: ReduceSpec, target: Target) -> list[Reason]:
-        return list(invalid_tiles(spec, target))
+        chosen = [*not_all_choices(spec, kinds=KINDS), *not_a_choice(spec, stores=STORES)]
+        return [*invalid_tiles(spec, target), *chosen]
 
     def kernels(self, target: Target) -> list[ReduceSpec]:
         found: dict[str, ReduceSpec] = {}

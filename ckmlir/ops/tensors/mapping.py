@@ -163,7 +163,7 @@ class MapOperator(Operator[MapProblem, MapSpec]):
         return list(different) or list(uncovered_tiles(spec, _output_last(problem.folded), problem.align))
 
     def validate(self, spec: MapSpec, target: Target) -> list[Reason]:
-        reasons = [*invalid_tiles(spec, target), *not_a_choice(spec, staging=STAGING)]
+        reasons = [*invalid_tiles(spec, target), *not_a_choice(spec, operator=(self.name,), staging=STAGING)]
         return reasons or list(self._staged(spec))
 
     def _staged(self, spec: MapSpec) -> list[Reason]:

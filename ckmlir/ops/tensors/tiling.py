@@ -15,10 +15,10 @@ from typing import Annotated, TypedDict, TypeVar
 import numpy as np
 
 from ckmlir.errors import as_json
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, find_dtype
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
-from ckmlir.ops.spec import Algorithm, Counts, Reason, Spec, not_powers_of_two
+from ckmlir.ops.spec import Algorithm, Counts, Reason, Spec, not_all_choices, not_powers_of_two
 from ckmlir.ops.tensors.arrays import address_unit, aligned_elements
 from ckmlir.ops.tensors.folding import Folded
 from ckmlir.targets import Target
@@ -301,15 +301,24 @@ def uncovered_tiles(spec: TileSpec, folded: Folded, base: int) -> Iterator[Reaso
 
 def invalid_tiles(spec: TileSpec, target: Target) -> Iterator[Reason]:
     """What is wrong with a specification's common part."""
+    unknown = list(not_all_choices(spec, dtypes=(*DTYPES, *PACKED_TYPES)))
+    if unknown:  # what is said of bytes depends on them
+        yield from unknown
+        return
     yield from not_powers_of_two(spec, "tile", "multiples", "aligns")
     per_array = {"dtypes": spec.dtypes, "steps": spec.steps, "aligns": spec.aligns}
     for field, value in per_array.items():
         if len(value) != len(spec.arrays):
             yield Reason(field, value, f"{len(value)} entries", f"expected one for each of {len(spec.arrays)} arrays")
-    per_dimension = {"multiples": spec.multiples, "single": spec.single, **dict.fromkeys(("steps",), spec.steps[0])}
+    per_dimension = {"multiples": spec.multiples, "single": spec.single}
     for field, entries in per_dimension.items():
         if len(entries) != spec.rank:
             yield Reason(field, entries, f"{len(entries)} entries", f"expected one for each of {spec.rank} dimensions")
+    for word in spec.steps:
+        if len(word) != spec.rank or not set(word) <= {UNIT, REPEATED, STRIDED}:
+            right = f"expected {spec.rank} characters of {UNIT}, {REPEATED} and {STRIDED} for each array"
+            yield Reason("steps", spec.steps, f"no array goes along dimensions as {word!r} says", right)
+            break
     for array, dtype in zip(spec.arrays, spec.dtypes, strict=False):
         if dtype in ("fp8", "bf8") and target.fp8 is None:
             why = f"{target.name} has no 8-bit floating point"

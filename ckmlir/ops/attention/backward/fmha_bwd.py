@@ -53,6 +53,7 @@ import ml_dtypes
 import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
+from ckmlir.ops.attention.backward.fmha_bwd_costs import unknown_places
 from ckmlir.ops.attention.backward.fmha_bwd_spec import (
     BACKWARD_PARTS,
     DTYPES,
@@ -175,7 +176,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             for word in spec.parts
             if word.partition("_")[0] not in known
         ]
-        return reasons or invalid_fields(spec, target)
+        return reasons or unknown_places(spec) or invalid_fields(spec, target)
 
     def kernels(self, target: Target) -> list[FmhaBwdSpec]:
         masks = ("none", "top_left", "window:128,0")
