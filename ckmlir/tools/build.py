@@ -47,7 +47,8 @@ def execute(options: argparse.Namespace) -> int:
     check_place(options.on)
     found = _kernels(options)
     if not found.kernels:
-        raise CkmlirError(f"{options.what}: no kernel is left to build")
+        why = "".join(f": {reason}" for reason, _ in found.dropped.most_common(1))
+        raise CkmlirError(f"{options.what}: no kernel is left to build{why}")
     if not options.dry_run:
         check_writable([options.output])
     _print_dropped(found)

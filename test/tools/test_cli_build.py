@@ -106,7 +106,7 @@ def test_what_is_dropped_is_printed(space: Path, capsys: pytest.CaptureFixture[s
     ("words", "text"),
     [
         (["build", "flash_forwards", "-o", "lib.ckl"], "is neither a file nor a profile; did you mean flash_forward?"),
-        (["build", "fp8", "-o", "lib.ckl", "--arch", "gfx90a", "--op", "gemm"], "fp8: no kernel is left to build"),
+        (["build", "fp8", "-o", "lib.ckl", "--arch", "gfx90a", "--op", "gemm"], "to build: dtype=fp8: gfx90a has no"),
         (["build", "fp8", "-o", "lib.ckl", "--op", "gem"], "did you mean gemm?"),
         (["build", "none.jsonl", "-o", "lib.ckl"], "cannot read none.jsonl: No such file"),
         (["build", "none.json", "-o", "lib.ckl"], "cannot read none.json: No such file or directory"),
