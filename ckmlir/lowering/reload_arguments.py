@@ -18,6 +18,9 @@ that needs them, so that it does not wait. Gradients of volumes with few channel
 64 channels, takes 37964 cycles so instead of 37616, of 33 to 64 38562 and 40094; 38412 without a distance between
 reading and use.
 
+Of few arguments they do so as well where the steady loop reads many arrays. Each has four scalar registers in the loop,
+and before it an address, a size and a distance of rows, which the first step needs and the second again.
+
 The arguments' address comes by assembly that does nothing, or LLVM would find that it reads the same each time.
 """
 
@@ -48,8 +51,14 @@ pairs kept 2 or 3 scalar registers in lanes."""
 PIECE, AHEAD = 120, 50
 """Operations for which many arguments are read at a time, and by how many that comes before the first that needs them.
 With 400 to a piece one of eleven kernels still kept 18 scalar registers in lanes."""
+MOST_ARRAYS = 6
+"""Arrays of a steady loop beyond which few arguments are read again, too: with seven and eight, products of what
+expressions combine kept up to 71 scalar registers in lanes before and behind it. By the model they take .77 to 1.00 of
+the cycles so, and 1.01 by one of 64 x 64 that kept none."""
 MATRIX, COPY = "mfma", "load.async.lds"
 """Parts of the names of matrix instructions, and of copies to LDS."""
+LOAD, ADDRESSING = "rocdl.raw.ptr.buffer.load", ("rocdl.make.buffer.rsrc", "llvm.getelementptr")
+"""What loads from a buffer, and what makes its resource."""
 DIVISIONS = ("llvm.sdiv", "llvm.udiv")
 
 
@@ -74,9 +83,12 @@ def _reload(function: ir.Operation) -> None:
         steady = [one for one in flow.innermost if one.places <= loop.places and _has(flow, one.places, MATRIX)]
         # Its own products may stand between two loops that carry digits: then it is a steady loop as well.
         if loop in steady or (steady and _has(flow, {loop.begin}, MATRIX)):
-            if arguments.are_many:
-                way = flow.way_to(loop)
-                _begin_anew(flow, flow.around(way), [loop], way, arguments, PIECE)
+            way = flow.way_to(loop)
+            turn = flow.around(way)
+            # Before a kernel's first branch little is needed of many arguments: attention backward with dropout would
+            # take 1.02 of the cycles.
+            if (arguments.are_many and turn.begin) or len(_arrays_read(flow, loop.places)) > MOST_ARRAYS:
+                _begin_anew(flow, turn, [loop], way, arguments, PIECE)
         elif steady and (arguments.bytes > SEVERAL or any(_has(flow, one.places, COPY) for one in steady)):
             _begin_anew(flow, loop, steady, flow.entry(loop), arguments)
 
@@ -85,6 +97,17 @@ def _has(flow: Flow, places: Collection[int], kind: str) -> bool:
     """Whether blocks have instructions of a kind, by a part of their names, written as operations or as assembly."""
     ops = [op.operation for place in places for op in flow.blocks[place].operations]
     return any(kind in (text_of(op, "asm_string") if op.name == "llvm.inline_asm" else op.name) for op in ops)
+
+
+def _arrays_read(flow: Flow, places: Collection[int]) -> set[ir.Value]:
+    """What the addresses of the buffers begin with that blocks load from."""
+    ops = [op.operation for place in places for op in flow.blocks[place].operations]
+    return {_beginning(op.operands[0]) for op in ops if op.name == LOAD}
+
+
+def _beginning(address: ir.Value) -> ir.Value:
+    op = producer(address)
+    return address if op is None or op.name not in ADDRESSING else _beginning(op.operands[0])
 
 
 def _begin_anew(
@@ -98,7 +121,7 @@ def _begin_anew(
     behind = [place for one in steady if (place := flow.behind(one, turns)) is not None]
     places = {entry, *sorted(behind, key=flow.depth)[-1:]} - {0}  # where the kernel begins, they are read anyway
     readings = {place: _Reading(flow.blocks[place].operations[0].operation, arguments) for place in places}
-    inside = {flow.blocks[place] for place in turns.places}
+    inside = {flow.blocks[place] for place in turns.places - {0}}  # where the kernel begins is before any turn
     for place in sorted(turns.places, key=flow.depth):
         passed = flow.dominators[place] & places
         if not passed:  # it decides whether there is a turn
