@@ -84,6 +84,7 @@ class Session:
         self.dispatcher = dispatcher or Dispatcher(Registry(name="session"), self.target)
         self.general = general
         self._executables: OrderedDict[int, tuple[Selection, Executable]] = OrderedDict()
+        self._earlier: set[Kernel] = set()  # of executables that were given back since
         self._general: dict[Any, Kernel | None] = {}
         self._tokens: list[Token[Session | None]] = []
         self._lock = threading.RLock()
@@ -184,7 +185,9 @@ class Session:
             executable = self._executable(selection, varying, typical or {})
             self._executables[id(selection)] = (selection, executable)
             if len(self._executables) > KEPT:
-                self._executables.popitem(last=False)[1][1].close()
+                chosen, oldest = self._executables.popitem(last=False)[1]
+                self._earlier |= self._kernels(chosen, oldest)
+                oldest.close()
             return executable
 
     def _executable(self, selection: Selection, varying: Sequence[str], typical: Mapping[str, object]) -> Executable:
@@ -214,12 +217,12 @@ class Session:
     def kernels(self) -> set[Kernel]:
         """The operators' own kernels that were used so far."""
         with self._lock:
-            used = list(self._executables.values())
-        return {
-            Kernel(selection.query.operator, executable.spec, self.target)
-            for selection, executable in used
-            if executable.plan.steps
-        }
+            return self._earlier.union(*(self._kernels(*one) for one in self._executables.values()))
+
+    def _kernels(self, selection: Selection, executable: Executable) -> set[Kernel]:
+        """The operator's own kernel, where there is anything to launch."""
+        used = bool(executable.plan.steps)
+        return {Kernel(selection.query.operator, executable.spec, self.target)} if used else set()
 
     # -- which one -----------------------------------------------------------------------------------------------------
 

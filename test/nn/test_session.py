@@ -101,6 +101,15 @@ def layers(x: nn.Array, w: dict[str, Any]) -> nn.Array:
     return found
 
 
+def test_kernels_of_executables_that_were_given_back_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "KEPT", 1)
+    with nn.Session("gfx942", "sim") as session:
+        nn.softmax(normal(2, 8))
+        nn.layer_norm(normal(2, 8), np.ones(8, np.float16), np.ones(8, np.float16))
+        assert len(session._executables) == 1
+        assert {one.operator.name for one in session.kernels} == {"softmax", "layernorm2d"}
+
+
 def test_lengths_that_change_use_few_kernels() -> None:
     """At most twelve for an encoder of any length, and as right as others."""
     n = 64
