@@ -27,7 +27,8 @@ REPEATABLE = frozenset({
 })  # fmt: skip
 """Memory operations that may run for an iteration a second time."""
 
-LOADS = frozenset({"ck.load_fragment", "ck.gather_fragment"})
+LOAD = "ck.load_fragment"
+LOADS = frozenset({LOAD, "ck.gather_fragment"})
 """Operations that fill registers from memory."""
 COPY = "ck.copy_fragment"
 FILLS = frozenset({"ck.lds_write", COPY})

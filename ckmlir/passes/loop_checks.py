@@ -10,6 +10,7 @@ from ckmlir.passes.lds_traffic import tensor_name, traffic_of
 from ckmlir.passes.loop_body import (
     FILLS,
     FRAGMENTS,
+    LOAD,
     LOADS,
     MEMORY,
     READ,
@@ -56,7 +57,9 @@ def check_branches(body: list[ir.Operation], schedule: Schedule) -> None:
 
 
 def check_tensors(loop: ir.Operation, body: list[ir.Operation], schedule: Schedule, *, innermost: bool) -> None:
-    """Tensors that the schedule names exist, and those that it wants copied directly are."""
+    """Tensors that the schedule names exist, and those that it wants copied directly are: of a path for all those that
+    hold what is loaded, as it is (ck-choose-paths).
+    """
     named = {text_of(op, "name"): op for op in body if op.name == "ck.lds_alloc" and "name" in op.attributes}
     for tensor in (*(name for name, _ in schedule.tensor_buffers), *schedule.apart):
         if tensor not in named:
@@ -67,12 +70,25 @@ def check_tensors(loop: ir.Operation, body: list[ir.Operation], schedule: Schedu
         if op.name == "ck.lds_write" and sources_of(op, LOADS, operands=1):
             name = tensor_name(op)
             path = schedule.path_of(name)
-            if path != "through":
+            if path != "through" and (path != schedule.path or _is_loaded(op.operands[0])):
                 fail(
                     op,
                     f"schedule '{schedule.name}' takes '{name}' {path}, but it comes through registers; "
                     "ck-choose-paths has to run on the tiles",
                 )
+
+
+def _is_loaded(vector: ir.Value) -> bool:
+    """Whether loads give all of a vector, as it is or in parts."""
+    pending, seen = [vector], {vector}
+    while pending:
+        owner = producer(pending.pop())
+        if owner is None or not (owner.name == LOAD or owner.name.startswith("vector.")):
+            return False
+        found = set(owner.operands) - seen if owner.name != LOAD else set()
+        pending += found
+        seen |= found
+    return True
 
 
 def check_values(steps: list[Placed], schedule: Schedule) -> None:

@@ -257,3 +257,30 @@ func.func @one_buffer(%n: i32, %v: vector<1xf32>, %p: i32) attributes {ck.waves 
   } {ck.schedule = "schedule s 1; ahead fill 1"}
   return
 }
+
+// -----
+
+// What is loaded and written as it is would be a copy, if ck-choose-paths had run.
+!view = !ck.view<f32, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)">
+!window = !ck.window<f32, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)", [64]>
+!lds = !ck.lds<[64], f32>
+
+module attributes {ck.target = "gfx942"} {
+  func.func @loaded(%p: !llvm.ptr<1> {llvm.noalias}, %q: !llvm.ptr<1> {llvm.noalias}, %n: i32) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %v = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !view
+    %out = "ck.make_view"(%q, %n) : (!llvm.ptr<1>, i32) -> !view
+    scf.for %i = %zero to %n step %step : i32 {
+      %w = "ck.make_window"(%v, %i) {ck.stage = "load"} : (!view, i32) -> !window
+      %a = "ck.load_fragment"(%w) {ck.stage = "load", distribution = "d0: 64@lane", registers = array<i32: 0>} : (!window) -> vector<1xf32>
+      %lds = "ck.lds_alloc"() {name = "a", layout = "lengths 64 order 0 pitch 64"} : () -> !lds
+      // expected-error@+1 {{schedule 's' takes 'a' direct, but it comes through registers; ck-choose-paths has to run on the tiles}}
+      "ck.lds_write"(%a, %lds) {distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !lds) -> ()
+      %b = "ck.lds_read"(%lds) {distribution = "d0: 64@lane", registers = array<i32: 0>} : (!lds) -> vector<1xf32>
+      %ow = "ck.make_window"(%out, %i) : (!view, i32) -> !window
+      "ck.store_fragment"(%b, %ow) {distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !window) -> ()
+    } {ck.schedule = "schedule s 1; ahead load 1; path direct"}
+    return
+  }
+}
