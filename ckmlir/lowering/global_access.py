@@ -75,15 +75,15 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     outside = op.block not in state.steps
     # Each has a place of its own: LLVM would find all of them, in scalar registers, before the first load.
     in_turn = outside and count > MOST_DISTANCES and divides(op.operands[0], range(distribution.rank))
-    state.emit.in_turn = in_turn
     address = _of_many(state, op.operands[0], inside) if not quads and count > MOST_DISTANCES else None
     if address is None:
         crowded = outside and count > MOST_CONDITIONS
+        state.emit.in_turn = in_turn
         address = buffer_address(
             state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op), crowded=crowded
         )
+        state.emit.in_turn = False
     found = load_from(op, address)
-    state.emit.in_turn = False
     if in_turn:
         fence("none")
     return [found]

@@ -50,10 +50,11 @@ class IrPrinter:
             self._before = text
         if not wanted:
             return
-        if compares and text == before:
+        lines = difference(before, text) if self.diff else []
+        if compares and (text == before or (self.diff and not lines)):
             print(f"// -----// No Change By {current} //----- //", file=self.stream or sys.stderr)
             return
-        shown = "\n".join(difference(before, text)) if self.diff else text
+        shown = "\n".join(("--- before", "+++ after", *lines)) if self.diff else text
         print(f"// -----// IR Dump After {current} //----- //\n{shown}", file=self.stream or sys.stderr)
 
 

@@ -1,6 +1,6 @@
 // Where more than eight loads before a loop, or without one, divide a place each, LLVM's scheduler moves nothing across
-// them: it would find all places, in scalar registers, before the first load; what is divided is not known before either.
-// In a step of a loop a schedule says the order.
+// them: it would find all places, in scalar registers, before the first load. In a step of a loop a schedule says the order.
+// Where lanes of a quad share columns, what is divided is not known before its load either.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 
@@ -12,8 +12,6 @@
 
 module attributes {ck.target = "gfx942"} {
   // CHECK-LABEL: llvm.func @before
-  // CHECK: %[[ROW:.*]] = llvm.inline_asm has_side_effects "", "=s,0"
-  // CHECK: arith.addi %[[ROW]], %c8_i32
   // CHECK: rocdl.raw.ptr.buffer.load
   // CHECK: rocdl.sched.barrier
   // CHECK: ^bb1
@@ -24,7 +22,7 @@ module attributes {ck.target = "gfx942"} {
     %step = arith.constant 64 : i32
     %v = "ck.make_view"(%p, %m0, %m1, %k, %s0, %s1) : (!llvm.ptr<1>, i32, i32, i32, i32, i32) -> !view
     %w0 = "ck.make_window"(%v, %row, %zero) : (!view, i32, i32) -> !many
-    %l0 = "ck.load_fragment"(%w0) {distribution = "d0: 16@y0 4@wave, d1: 64@lane", registers = array<i32: 2>} : (!many) -> vector<1xf16>
+    %l0 = "ck.load_fragment"(%w0) {distribution = "d0: 16@y0 4@wave, d1: 64@lane", registers = array<i32: 0>} : (!many) -> vector<1xf16>
     cf.br ^bb1(%zero : i32) {ck.advances = array<i32: 0>}
   ^bb1(%at: i32):
     %w = "ck.make_window"(%v, %row, %at) : (!view, i32, i32) -> !many
@@ -32,6 +30,21 @@ module attributes {ck.target = "gfx942"} {
     %next = arith.addi %at, %step : i32
     cf.cond_br %c, ^bb1(%next : i32), ^bb2 {ck.advances = array<i32: 0>}
   ^bb2:
+    return
+  }
+
+  // Lanes of a quad share columns.
+  // CHECK-LABEL: llvm.func @shared
+  // CHECK: %[[ROW:.*]] = llvm.inline_asm has_side_effects "", "=s,0"
+  // CHECK: arith.addi %[[ROW]], %c8_i32
+  // CHECK: rocdl.raw.ptr.buffer.load
+  // CHECK: rocdl.sched.barrier
+  // CHECK: llvm.return
+  func.func @shared(%p: !llvm.ptr<1>, %m0: i32, %m1: i32, %k: i32, %s0: i32, %s1: i32, %row: i32) attributes {ck.waves = 4 : i32} {
+    %zero = arith.constant 0 : i32
+    %v = "ck.make_view"(%p, %m0, %m1, %k, %s0, %s1) : (!llvm.ptr<1>, i32, i32, i32, i32, i32) -> !view
+    %w = "ck.make_window"(%v, %row, %zero) : (!view, i32, i32) -> !many
+    %l = "ck.load_fragment"(%w) {distribution = "r: 4@lane.1, d0: 16@y0 4@wave, d1: 16@lane.0 4@y1", registers = array<i32: 8>} : (!many) -> vector<1xf16>
     return
   }
 
