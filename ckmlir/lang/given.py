@@ -127,7 +127,8 @@ def kind_of(hint: Any) -> Kind | None:
         return Kind(frozenset({bool}), _truth, NOUNS["bool"], ("bool",))
     if hint is float:
         return Kind(frozenset({float, int}), _real, NOUNS["float"], ("float",))
-    if isinstance(hint, type) and hint not in (Any, object):
+    # Python 3.10 takes tuple[int, int] for a type.
+    if origin is None and isinstance(hint, type) and hint not in (Any, object):
         name = hint.__name__
         kind = _checked(lambda value: isinstance(value, hint), NOUNS.get(name, f"a {name}"), name)
         return Kind(frozenset({hint}), kind.take, kind.words, kind.names)
