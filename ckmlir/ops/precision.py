@@ -17,9 +17,9 @@ LEAST_NORMAL, DENORMAL = 2.0**-126, 2.0**-149
 LEAST_EXPONENTIAL = LEAST_NORMAL
 """An exponential that should be below this may be zero, since `v_exp_f32` makes no denormal numbers.
 
-A weight P of softmax, which is at most 1, then lacks at most min(P, this). So it does where the exponential that became
-zero is the factor of a larger score, or of one share of the keys: P is no larger than that factor. Dividing by the sum
-of the weights, which is at least 1, makes it no more.
+A weight P of softmax, which is at most 1, then lacks at most min(P, this). The same holds where what became zero is a
+factor of P, by which a larger score or another share of the keys scales it, since P is at most that factor. Dividing by
+the sum of the weights, which is at least 1, only makes the error smaller.
 """
 OVERFLOW = 2.0**128 - 2.0**103
 UNIT = find_dtype("f32").unit_roundoff

@@ -204,7 +204,7 @@ def not_a_choice(spec: Spec, **choices: Collection[object]) -> Iterator[Reason]:
     for field, allowed in choices.items():
         value = getattr(spec, field)
         if value not in allowed:
-            yield Reason(field, value, "there is no such choice", f"expected {'|'.join(map(str, allowed))}")
+            yield Reason(field, value, "not a choice", f"expected {'|'.join(map(str, allowed))}")
 
 
 def not_all_choices(spec: Spec, **choices: Collection[object]) -> Iterator[Reason]:

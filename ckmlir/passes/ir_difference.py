@@ -14,7 +14,7 @@ FUNCTION = re.compile(r"\s*\w+\.func ")
 
 
 def difference(before: str, after: str) -> list[str]:
-    """Lines of a unified difference, without its head; none where only names differ.
+    """Lines of a unified difference, without its head.
 
     Lines that are gone have the names of `after`, where their values are there still; others get a prime (`%7'`).
     """

@@ -50,11 +50,10 @@ class IrPrinter:
             self._before = text
         if not wanted:
             return
-        lines = difference(before, text) if self.diff else []
-        if compares and (text == before or (self.diff and not lines)):
+        if compares and text == before:
             print(f"// -----// No Change By {current} //----- //", file=self.stream or sys.stderr)
             return
-        shown = "\n".join(("--- before", "+++ after", *lines)) if self.diff else text
+        shown = "\n".join(("--- before", "+++ after", *difference(before, text))) if self.diff else text
         print(f"// -----// IR Dump After {current} //----- //\n{shown}", file=self.stream or sys.stderr)
 
 

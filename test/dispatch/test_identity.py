@@ -242,20 +242,20 @@ def test_a_specification_names_its_operator(name: str) -> None:
     spec = operator.kernels(gfx950)[0]
     for other in ("x:y:z", "gemm" if name != "gemm" else "copy"):
         (reason,) = operator.validate(spec.with_fields({"operator": other}), gfx950)
-        assert str(reason).startswith(f"operator={other}: there is no such choice; expected ")
+        assert str(reason).startswith(f"operator={other}: not a choice; expected ")
         assert spec.operator in reason.right
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [
-        ("gemm", {"operator": "x:y:z"}, "gemm on gfx942: operator=x:y:z: there is no such choice; expected gemm"),
-        ("copy", {"operator": "a/b"}, "copy on gfx942: operator=a/b: there is no such choice; expected copy"),
+        ("gemm", {"operator": "x:y:z"}, "gemm on gfx942: operator=x:y:z: not a choice; expected gemm"),
+        ("copy", {"operator": "a/b"}, "copy on gfx942: operator=a/b: not a choice; expected copy"),
         ("copy", {"steps": ["1", "a/b"]}, "no array goes along dimensions as 'a/b' says; expected 1 character"),
         ("sum_parts", {"dtypes": ["f32", "a/b"]}, "'a/b' is not a choice; expected f16|bf16|f32|"),
         ("reduce", {"kinds": ["a/b"]}, "kinds=a/b: 'a/b' is not a choice; expected sum|mean|"),
-        ("reduce", {"stores": "a/b"}, "stores=a/b: there is no such choice; expected write|partial|atomic"),
-        ("fmha_bwd", {"sequences": ["", "a/b"]}, "memory holds no such thing; expected words of "),
+        ("reduce", {"stores": "a/b"}, "stores=a/b: not a choice; expected write|partial|atomic"),
+        ("fmha_bwd", {"sequences": ["", "a/b"]}, "not what memory holds of sequences; expected words of "),
     ],
 )
 def test_text_of_which_no_name_is_made_is_refused_by_its_field(

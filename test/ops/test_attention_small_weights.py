@@ -1,5 +1,5 @@
 """Weights of attention forward below f32's normal numbers, which exponentials do not have: they count as zero, though V
-may make numbers of them that O holds. What is no larger than they are may be missing, nothing else."""
+may make numbers of them that O holds. O may lack what these weights add to it, and no more."""
 
 from __future__ import annotations
 

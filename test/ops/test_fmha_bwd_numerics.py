@@ -300,7 +300,7 @@ def test_arrays_with_gaps_and_transposed_gradients() -> None:
 ])  # fmt: skip
 def test_weights_that_are_denormal(chip: str, dtype: str) -> None:
     """Exponentials have no denormal numbers: such a weight counts as zero, though gradients made of it would not be
-    denormal. What is no larger than they are may be missing, nothing else."""
+    denormal. Gradients may lack what such weights add, and no more."""
     target = get_target(chip)
     problem = FMHA.problem(h=1, sq=3, sk=5, d=32, dtype=dtype, keeps="keys")
     arrays = FMHA.inputs(problem, target, seed=7)

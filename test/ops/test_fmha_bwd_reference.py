@@ -187,7 +187,7 @@ def test_specifications(chip: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"dtype": "fp8"}, "dtype", "there is no such choice"),
+        ({"dtype": "fp8"}, "dtype", "not a choice"),
         ({"dtype": "f32", "d": 136, "dv": 200}, "d", "expected d or dv of at most 128, or f16 or bf16"),
         ({"dtype": "f32", "d": 136, "dv": 64, "sink": "shares"}, "d", "at most 128 channels of Q and K"),
         ({"out": "bf16"}, "out", "cannot have this type"),
@@ -197,12 +197,12 @@ def test_specifications(chip: str) -> None:
         ({"mfma": (32, 32, 7)}, "mfma", "32x32x7"),
         ({"block": (16, 128)}, "mfma", "expected a shape that divides it"),
         ({"block": (32, 512)}, "block", "needs 512 accumulators a work-item"),
-        ({"mask": "diagonal"}, "mask", "there is no such choice"),
-        ({"parts": ("softcap",)}, "parts", "there is no such part"),
+        ({"mask": "diagonal"}, "mask", "not a choice"),
+        ({"parts": ("softcap",)}, "parts", "not a part of attention"),
         ({"parts": ("dropout",), "block": (64, 128)}, "block", "64x128 elements cannot be drawn for by 64 lanes"),
         ({"parts": ("dropout",), "block": (16, 32)}, "block", "16x32 elements cannot be drawn for"),
         ({"parts": ("dropout",), "block": (32, 32), "waves": 8}, "block", "8 waves are more than draw for 32x32"),
-        ({"schedule": "qr"}, "schedule", "there is no such choice"),
+        ({"schedule": "qr"}, "schedule", "not a choice"),
     ],
 )
 def test_specifications_that_are_refused(changes: dict[str, Any], field: str, words: str) -> None:

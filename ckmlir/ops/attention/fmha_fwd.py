@@ -258,7 +258,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         known = [part.name for part in self.parts]
         for word in spec.parts:
             if word.partition("_")[0] not in known:
-                yield Reason("parts", word, "there is no such part", f"expected {', '.join(known)}")
+                yield Reason("parts", word, "not a part of attention", f"expected {', '.join(known)}")
 
     def _unfit_parts(self, spec: FmhaFwdSpec) -> Iterator[Reason]:
         for word in spec.parts:

@@ -25,7 +25,7 @@ def unknown_sources(source: str, names: Sequence[str]) -> Iterator[Reason]:
     """A reason for a word that no source of these names has."""
     size = page_size(source)
     if source and (source.partition("_")[0] not in names or size & (size - 1)):
-        yield Reason("source", source, "there is no such source", f"expected {' or '.join(names)}")
+        yield Reason("source", source, "not a source of K and V", f"expected {' or '.join(names)}")
 
 
 def copied_rows(source: str, keys: int, copying: Mapping[str, str], values: Collection[str]) -> Iterator[Reason]:

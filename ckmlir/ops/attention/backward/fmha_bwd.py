@@ -172,7 +172,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
     def validate(self, spec: FmhaBwdSpec, target: Target) -> list[Reason]:
         known = [part.name for part in BACKWARD_PARTS]
         reasons = [
-            Reason("parts", word, "there is no such part", f"expected {', '.join(known)}")
+            Reason("parts", word, "not a part of attention", f"expected {', '.join(known)}")
             for word in spec.parts
             if word.partition("_")[0] not in known
         ]

@@ -136,7 +136,7 @@ def unknown_places(spec: Any) -> list[Reason]:
     """Why memory cannot hold what a specification's words say."""
     expected = f"expected words of {', '.join(map(repr, PLACES))}"
     wrong = any(word not in PLACES for word in spec.sequences) or len(spec.sequences) != 2
-    return [Reason("sequences", spec.sequences, "memory holds no such thing", expected)] if wrong else []
+    return [Reason("sequences", spec.sequences, "not what memory holds of sequences", expected)] if wrong else []
 
 
 def _fields(problem: Shares) -> dict[str, Any]:
