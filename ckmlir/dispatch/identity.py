@@ -12,7 +12,6 @@ for the same. A field that a later version adds changes no identifier, since its
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ckmlir.digests import digest_of
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
 from ckmlir.errors import as_json
 from ckmlir.ops import find_operator
@@ -89,7 +89,7 @@ class Kernel(Struct, frozen=True, eq=False, dict=True):
         """What the kernel is called: operator, chip, name for people, and a digest of its specification."""
         parts = {"op": self.operator.name, "arch": self.target.name, "spec": self.spec.distinctive()}
         text = _COMPACT.encode(parts)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+        digest = digest_of(text, DIGITS)
         return str(Identifier(self.operator.name, self.target.name, self.spec.name, digest))
 
     def __str__(self) -> str:

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ckmlir.compiler import CompiledKernel
+from ckmlir.digests import sha256
 from ckmlir.dispatch.identity import Find, Kernel
 from ckmlir.dispatch.reading import check_schema, fields_of
 from ckmlir.dispatch.registry import Registry
@@ -86,7 +86,7 @@ class Library:
                 manifest = file.read(header["manifest"])
         except OSError as error:
             raise LibraryError(f"cannot read {path}: {error.strerror or error}") from None
-        if hashlib.sha256(manifest).hexdigest() != header["sha256"]:
+        if sha256(manifest) != header["sha256"]:
             raise LibraryError(f"{path} is damaged: its manifest has another digest than it says")
         try:
             with _nothing_collected():
@@ -141,7 +141,7 @@ class Library:
                 code = file.read(row["size"])
         except OSError as error:
             raise LibraryError(f"cannot read {self.path}: {error.strerror or error}") from None
-        if hashlib.sha256(code).hexdigest() != row["sha256"]:
+        if sha256(code) != row["sha256"]:
             raise LibraryError(f"{self.path} is damaged: the code object of {identifier} has another digest")
         return CompiledKernel(code, row["symbol"], row["kernel"]["arch"])
 

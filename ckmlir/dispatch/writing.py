@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ckmlir.compiler import CompiledKernel
+from ckmlir.digests import sha256
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.library import KIND
 from ckmlir.dispatch.reading import SCHEMA
@@ -26,7 +26,7 @@ def write_library(
     content = bytearray()
     places: dict[str, int] = {}
     for kernel, compiled, checks in sorted(kernels, key=lambda one: one[0].identifier):
-        digest = hashlib.sha256(compiled.hsaco).hexdigest()
+        digest = sha256(compiled.hsaco)
         if digest not in places:
             places[digest] = len(content)
             content += compiled.hsaco
@@ -37,7 +37,7 @@ def write_library(
     manifest = json.dumps({"toolchain": dict(toolchain), "kernels": rows}, separators=(",", ":")).encode()
     line = {
         KIND: SCHEMA, "manifest": len(manifest), "content": len(content),
-        "sha256": hashlib.sha256(manifest).hexdigest(),
+        "sha256": sha256(manifest),
     }  # fmt: skip
     write_file(path, json.dumps(line).encode() + b"\n" + manifest + bytes(content))
 

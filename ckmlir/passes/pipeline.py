@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 import time
 import traceback
@@ -16,6 +15,7 @@ from msgspec import Struct, field
 from ckmlir import plug_ins
 from ckmlir.diagnostics import Diagnostic, collect
 from ckmlir.dialect.context import exclusive
+from ckmlir.digests import digest_of
 from ckmlir.errors import CkmlirError
 from ckmlir.files import user_directory, write_atomically
 from ckmlir.mlir import ir
@@ -225,7 +225,7 @@ def _reproduce(
 ) -> Path:
     """Write the file that replays a failure. The name follows from the content, so a failure met again adds no file."""
     ir_text = before.get_asm(enable_debug_info=True)
-    digest = hashlib.sha256(f"{current}\n{ir_text}".encode()).hexdigest()[:12]
+    digest = digest_of(f"{current}\n{ir_text}", 12)
     path = directory / f"{current.name.replace('/', '-')}-{digest}.mlir"
     options = " --verify-each" if verify_each else ""
     pipeline = shlex.quote(f"builtin.module({current})")

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from ckmlir.digests import sha256
 from ckmlir.errors import CkmlirError, from_json
 from ckmlir.files import CACHE_SWITCH, cache_directory, python_files, read_with_digest, write_with_digest
 from ckmlir.targets import Target
@@ -123,7 +124,7 @@ def _key_without_tools(operator: Operator[Any, Any], spec: Any, target: Target) 
 
 
 def _digest(parts: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return sha256(json.dumps(parts, sort_keys=True).encode())
 
 
 def _of_any_tools(operator: Operator[Any, Any], spec: Any, target: Target, start: float) -> CompiledKernel | None:

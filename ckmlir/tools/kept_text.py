@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ckmlir import __version__
+from ckmlir.digests import digest_of
 from ckmlir.files import cache_directory, keeps_files, python_files, write_atomically
 
 FOLDER = "texts"
@@ -24,7 +25,7 @@ def kept_text(words: Sequence[str], make: Callable[[], str]) -> str:
         return make()
     state = _state()
     folder = cache_directory() / FOLDER
-    name = hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
+    name = digest_of("\0".join(words), 16)
     path = folder / f"{state}-{name}{ENDING}"
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return path.read_text("utf-8")

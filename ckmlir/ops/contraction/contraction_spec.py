@@ -2,11 +2,11 @@
 
 # Annotations are not postponed: specifications are read by their fields' types, and texts would be compiled for that.
 import functools
-import hashlib
 import math
 from dataclasses import dataclass, replace
 from typing import Annotated
 
+from ckmlir.digests import digest_of
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sparsity import BY_ROWS
@@ -164,13 +164,13 @@ class ContractionSpec(Spec):
         parts += [f"batch{self.batch}"] * (self.batch > 0)
         parts += [word.replace(".", "x") for word in self.merged]
         parts += [self.windows.replace(":", "_")] * bool(self.windows)
-        parts += [f"of{digest('_'.join((*self.combine, *self.sources)))}"] * bool(self.sources)
+        parts += [f"of{digest_of('_'.join((*self.combine, *self.sources)), 8)}"] * bool(self.sources)
         parts += [text.replace(":", "x") for text in self.scaling]
         parts += [f"sparse{self.sparse}"] * (self.sparse > 0) + [self.index_order] * (self.index_order != BY_ROWS)
         parts += [self.walk] * (self.walk != "grid") + [self.sink] * (self.sink != "store")
         parts += [text.replace(":", "_") for text in self.rows]
         if self.op:
-            parts += [f"op{digest(self.op)}", *(text.replace(":", "") for text in self.side)]
+            parts += [f"op{digest_of(self.op, 8)}", *(text.replace(":", "") for text in self.side)]
         parts += [f"chain{by(self.chain)}"] * any(self.chain)
         parts += [f"kept{self.kept}"] * (self.kept > 0)
         parts += [f"slices{by(self.slices)}"] * (math.prod(self.slices) > 1)
@@ -333,8 +333,3 @@ def stored_kinds(dtype: str, b_dtype: str) -> tuple[Dtype, Dtype]:
 def computing_type(dtype: str) -> str:
     """What an expression of sums of a dtype is computed in."""
     return "f64" if dtype == "f64" else "f32"
-
-
-def digest(text: str) -> str:
-    """A few letters that stand for a text in a name."""
-    return hashlib.sha256(text.encode()).hexdigest()[:8]

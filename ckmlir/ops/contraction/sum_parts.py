@@ -12,7 +12,6 @@ part to the next (i32); alpha, beta (f32, or f64). Grid: one dimension, tiles.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +22,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ckmlir.digests import digest_of
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import (
@@ -140,7 +140,7 @@ class SumSpec(TileSpec):
 
     @property
     def name(self) -> str:
-        digest = hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+        digest = digest_of(self.to_json(), 10)
         return "_".join(["sum_parts", self.dtypes[0], self.dtypes[-1], f"tile{by(self.tile)}", digest])
 
 

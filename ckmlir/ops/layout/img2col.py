@@ -11,7 +11,6 @@ Kernel arguments: y, x; lengths and numbers of tiles of (g, n, positions…, win
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from ckmlir.digests import digest_of
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import TENSOR_TYPES, find_dtype
@@ -84,7 +84,7 @@ class Img2colSpec(SlidingSpec):
 
     @property
     def name(self) -> str:
-        digest = hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+        digest = digest_of(self.to_json(), 10)
         return f"img2col_{self.dtypes[0]}_{self.spatial}d_tile{by(self.tile)}_{digest}"
 
 

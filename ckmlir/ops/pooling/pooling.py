@@ -14,7 +14,6 @@ Kernel arguments: y, index, x; lengths and numbers of tiles of (n, positions…,
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from ckmlir.digests import digest_of
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
@@ -103,7 +103,7 @@ class PoolingSpec(SlidingSpec):
 
     @property
     def name(self) -> str:
-        digest = hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+        digest = digest_of(self.to_json(), 10)
         words = ["pooling", self.op, self.dtypes[0], f"{self.spatial}d", *["index"] * self.index]
         return "_".join([*words, f"tile{by(self.tile)}", digest])
 

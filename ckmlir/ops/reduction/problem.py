@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -10,6 +9,7 @@ from math import prod
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ckmlir.digests import digest_of
 from ckmlir.ops.reduction.kinds import KINDS
 from ckmlir.ops.spec import Algorithm, by
 from ckmlir.ops.tensors.arrays import Operand, packed
@@ -129,7 +129,7 @@ class ReduceSpec(TileSpec):
 
     @property
     def name(self) -> str:
-        digest = hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+        digest = digest_of(self.to_json(), 10)
         return "_".join(["reduce", self.dtypes[0], *self.kinds, f"tile{by(self.tile)}", self.stores, digest])
 
     @property

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from ckmlir.digests import digest_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.spec import Algorithm, by
 from ckmlir.ops.tensors.tiling import TileSpec
@@ -32,7 +32,7 @@ class MapSpec(TileSpec):
 
     @property
     def name(self) -> str:
-        digest = hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+        digest = digest_of(self.to_json(), 10)
         words = [self.operator, *self.dtypes, f"tile{by(self.tile)}", *self.steps]
         return "_".join(words) + f"_{digest}"
 
