@@ -25,7 +25,8 @@ def from_bundle(data: bytes, chip: str = "") -> bytes:
     """The code object for a chip, which may be left out where there is only one.
 
     Raises:
-        CodeObjectError: the bundle is damaged, compressed with zstd, or has none or several for this chip.
+        CodeObjectError: the bundle is damaged, has none or several for this chip, or is compressed with zstd where
+            the package that reads it is not installed.
     """
     if data.startswith(COMPRESSED):
         data = decompressed(data)

@@ -6,8 +6,11 @@ of 64 bits.
 
 from __future__ import annotations
 
+import importlib
 import struct
 import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ckmlir.codeobject.errors import CodeObjectError
 
@@ -15,14 +18,13 @@ COMPRESSED = b"CCOB"
 _VERSION_AND_METHOD = struct.Struct("<4xHH")
 _HEADERS = {1: struct.Struct("<8xI8x"), 2: struct.Struct("<8xII8x"), 3: struct.Struct("<8xQQ8x")}
 """By version: the size of the file, which version 1 does not have, and of the bundle; a hash follows."""
-_ZLIB, _ZSTD = 0, 1
 
 
 def decompressed(data: bytes) -> bytes:
     """The bundle in a compressed one.
 
     Raises:
-        CodeObjectError: it is damaged, or compressed with what Python's library does not read.
+        CodeObjectError: it is damaged, or compressed with zstd, and the package that reads that is not installed.
     """
     if len(data) < _VERSION_AND_METHOD.size:
         raise CodeObjectError("damaged bundle of code objects: it ends within its header")
@@ -33,13 +35,7 @@ def decompressed(data: bytes) -> bytes:
             f"a compressed bundle of code objects of version {version}; {', '.join(map(str, _HEADERS))} are read: "
             "compile with --no-offload-compress"
         )
-    if method == _ZSTD:
-        raise CodeObjectError(
-            "a bundle of code objects that is compressed with zstd, which Python's library does not read: compile "
-            "with --no-offload-compress, or take one code object out of it (clang-offload-bundler --unbundle --type=o "
-            "--targets=hipv4-amdgcn-amd-amdhsa--CHIP --input=FILE --output=CODE_OBJECT)"
-        )
-    if method != _ZLIB:
+    if method not in _METHODS:
         raise CodeObjectError(f"damaged bundle of code objects: method {method} of compression is unknown")
     if len(data) < header.size:
         raise CodeObjectError("damaged bundle of code objects: it ends within its header")
@@ -47,11 +43,41 @@ def decompressed(data: bytes) -> bytes:
     end = file_size[0] if file_size else len(data)
     if not header.size <= end <= len(data):
         raise CodeObjectError(f"damaged bundle of code objects: it is said to end at byte {end} of {len(data)}")
-    stream = zlib.decompressobj()
-    try:
-        content = stream.decompress(data[header.size : end], size + 1)  # no more than it says, however damaged it is
-    except (zlib.error, OverflowError) as problem:
-        raise CodeObjectError(f"damaged bundle of code objects: {problem}") from None
-    if len(content) != size or not stream.eof:
+    content = _METHODS[method](data[header.size : end], size)
+    if len(content) != size:
         raise CodeObjectError(f"damaged bundle of code objects: it does not decompress to the {size} bytes it says")
     return content
+
+
+def _zlib(packed: bytes, size: int) -> bytes:
+    """What is packed, or as much of it as shows that it is larger than its size; nothing where its end is missing."""
+    stream = zlib.decompressobj()
+    try:
+        content = stream.decompress(packed, size + 1)
+    except (zlib.error, OverflowError) as problem:
+        raise CodeObjectError(f"damaged bundle of code objects: {problem}") from None
+    return content if stream.eof else b""
+
+
+def _zstd(packed: bytes, size: int) -> bytes:
+    """The same of zstd, piece by piece, since the package takes the frame's word for its size."""
+    try:
+        zstandard: Any = importlib.import_module("zstandard")
+    except ImportError:
+        raise CodeObjectError(
+            "a bundle of code objects that is compressed with zstd: pip install 'ckmlir[zstd]' (the package zstandard) "
+            "to read it, or compile with --no-offload-compress"
+        ) from None
+    content = bytearray()
+    try:
+        for piece in zstandard.ZstdDecompressor().read_to_iter(packed):
+            content += piece
+            if len(content) > size:
+                break
+    except zstandard.ZstdError as problem:
+        raise CodeObjectError(f"damaged bundle of code objects: {problem}") from None
+    return bytes(content)
+
+
+_METHODS: Mapping[int, Callable[[bytes, int], bytes]] = {0: _zlib, 1: _zstd}
+"""By LLVM's number of the method."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zstandard
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.lowering.assembler import assemble
@@ -85,15 +87,18 @@ def test_bundles_that_cannot_be_read(printed: Printed) -> None:
 
 def compressed(content: bytes, version: int = 2, method: int = 0, size: int | None = None) -> bytes:
     """As clang compresses it; the hash is left out."""
-    packed, layout = zlib.compress(content), {1: "<4sHH", 2: "<4sHHI", 3: "<4sHHQ"}[version] + "IQ"[version == 3] + "8x"
+    packed = zstandard.compress(content) if method == 1 else zlib.compress(content)
+    layout = {1: "<4sHH", 2: "<4sHHI", 3: "<4sHHQ"}[version] + "IQ"[version == 3] + "8x"
     sizes = [struct.calcsize(layout) + len(packed)] * (version > 1) + [len(content) if size is None else size]
     return struct.pack(layout, b"CCOB", version, method, *sizes) + packed
 
 
+@pytest.mark.parametrize("method", [0, 1])
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_compressed_bundles(printed: Printed, version: int) -> None:
+def test_compressed_bundles(printed: Printed, version: int, method: int) -> None:
     own = {chip: (DATA / f"kernels_{chip}.hsaco").read_bytes() for chip in ("gfx90a", "gfx942")}
-    whole = compressed(bundle({f"hipv4-amdgcn-amd-amdhsa--{chip}": data for chip, data in own.items()}), version)
+    content = bundle({f"hipv4-amdgcn-amd-amdhsa--{chip}": data for chip, data in own.items()})
+    whole = compressed(content, version, method)
     assert CodeObject.parse(whole, "gfx942") == CodeObject.parse(own["gfx942"])
     status, text = printed(whole)
     assert status == 2 and "a bundle of several code objects" in text
@@ -115,11 +120,21 @@ def test_compressed_bundles_that_cannot_be_read(printed: Printed) -> None:
         (whole[:24] + bytes(len(whole) - 24), "damaged bundle of code objects: Error"),
         (compressed(content, method=7), "method 7 of compression is unknown"),
         (compressed(b"something else"), "what is compressed is not a bundle"),
-        (compressed(content, method=1), "compressed with zstd, which Python's library does not read"),
+        (compressed(content, 1, method=1)[:-10], "it does not decompress to the"),
+        (compressed(content, method=1, size=len(content) - 1), "it does not decompress to the"),
+        (compressed(content, 3, method=1, size=2**64 - 1), "it does not decompress to the"),
+        (compressed(bytes(1 << 30), method=1, size=1000), "it does not decompress to the 1000 bytes it says"),
+        (compressed(content, method=1)[:24] + b"not zstd" * 20, "damaged bundle of code objects"),
         (b"CCOB" + struct.pack("<H", 9) + bytes(60), "of version 9; 1, 2, 3 are read"),
     ):
         status, text = printed(broken)
         assert status == 2 and words in text and text.count("\n") == 1, words
+
+
+def test_zstd_is_read_by_a_package_of_an_extra(printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    status, text = printed(compressed(b"a bundle", method=1))
+    assert status == 2 and "compressed with zstd: pip install 'ckmlir[zstd]' (the package zstandard)" in text
 
 
 def test_code_for_a_generic_target(printed: Printed) -> None:
