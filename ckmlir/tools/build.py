@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -81,14 +81,14 @@ def _kernels(options: argparse.Namespace) -> Expansion:
     targets = tuple(find_target(name) for name in options.arch.split(",")) if options.arch else None
     operator = find_operator(options.op).name if options.op else None
     if not path.is_file() and path.suffix not in (".json", RECORDS):
-        return _expanded(read_profile(options.what), targets, operator)
+        return _expanded(options, read_profile(options.what), targets, operator)
     if path.suffix == RECORDS or _is_registry(path):
         names = None if targets is None else {target.name for target in targets}
-        listed = [
-            one for one in open_registry(path).filter(operator=operator) if names is None or one.target.name in names
-        ]
+        whole = open_registry(path)
+        listed = [one for one in whole.filter(operator=operator) if names is None or one.target.name in names]
+        _check_any_left(options, listed, (f"{one.operator.name} for {one.target.name}" for one in whole))
         return Expansion(kernels=listed, combinations=len(listed))
-    return _expanded(read_spaces(path), targets, operator)
+    return _expanded(options, read_spaces(path), targets, operator)
 
 
 def _is_registry(path: Path) -> bool:
@@ -96,11 +96,22 @@ def _is_registry(path: Path) -> bool:
     return isinstance(values, dict) and "kernels" in values
 
 
-def _expanded(spaces: Sequence[Space], targets: tuple[Target, ...] | None, operator: str | None) -> Expansion:
+def _expanded(
+    options: argparse.Namespace, spaces: Sequence[Space], targets: tuple[Target, ...] | None, operator: str | None
+) -> Expansion:
     chosen = [one for one in spaces if operator in (None, one.operator.name)]
+    _check_any_left(options, chosen, (one.operator.name for one in spaces))
     if targets is not None:
         chosen = [msgspec.structs.replace(one, targets=targets) for one in chosen]
     return expand(chosen)
+
+
+def _check_any_left(options: argparse.Namespace, chosen: Sequence[object], there: Iterable[str]) -> None:
+    """Refuses --op and --arch that leave nothing, and says of which operators there is something."""
+    if not chosen:
+        asked = " ".join(f"--{name} {value}" for name in ("op", "arch") if (value := getattr(options, name)))
+        kinds = ", ".join(dict.fromkeys(there))
+        raise CkmlirError(f"{options.what}: {asked} leaves no kernel; there are some of {kinds}")
 
 
 def _print_dropped(found: Expansion) -> None:

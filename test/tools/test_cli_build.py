@@ -70,6 +70,14 @@ def test_from_a_space_to_a_library_and_registries(space: Path, capsys: pytest.Ca
     assert "0 of 0 kernels" in done(capsys, "registry", "explain", "lib.ckl", "softmax", "--arch", "gfx950")
 
 
+def test_a_registry_without_what_is_asked_for_says_what_it_has(
+    space: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done(capsys, "registry", "export", "space.json", "-o", "all.json")
+    words = ("build", "all.json", "-o", "lib.ckl", "--arch", "gfx950")
+    assert "all.json: --arch gfx950 leaves no kernel; there are some of softmax for gfx942" in refused(capsys, *words)
+
+
 def test_a_partial_import_goes_into_a_partial_registry(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done(capsys, "registry", "export", "space.json", "-o", "all.json")
     Path("none.json").write_text(json.dumps({"schema": 1, "name": "none", "kernels": []}))
@@ -107,6 +115,7 @@ def test_what_is_dropped_is_printed(space: Path, capsys: pytest.CaptureFixture[s
     [
         (["build", "flash_forwards", "-o", "lib.ckl"], "is neither a file nor a profile; did you mean flash_forward?"),
         (["build", "fp8", "-o", "lib.ckl", "--arch", "gfx90a", "--op", "gemm"], "to build: dtype=fp8: gfx90a has no"),
+        (["build", "fp8", "-o", "lib.ckl", "--op", "copy"], "fp8: --op copy leaves no kernel; there are some of gemm"),
         (["build", "fp8", "-o", "lib.ckl", "--op", "gem"], "did you mean gemm?"),
         (["build", "none.jsonl", "-o", "lib.ckl"], "cannot read none.jsonl: No such file"),
         (["build", "none.json", "-o", "lib.ckl"], "cannot read none.json: No such file or directory"),
