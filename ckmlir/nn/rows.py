@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from numbers import Integral
 from typing import Any
 
 from ckmlir.nn.calls import Call, constant
@@ -16,11 +17,11 @@ from ckmlir.runtime.device import DeviceError
 
 
 def _with_shape_left_out(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A norm whose second argument may also be the weight, an array or None, as it was before it took a shape."""
+    """A norm whose second argument may also be the weight, an array, as it was before it took a shape."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if len(args) > 1 and not isinstance(args[1], int | Sequence):
+        if len(args) > 1 and not isinstance(args[1], Integral | Sequence | None):
             args = (args[0], None, *args[1:])
         return function(*args, **kwargs)
 
@@ -47,7 +48,7 @@ def layer_norm(
     Args:
         x, residual: (…, n), f16, bf16 or f32.
         normalized_shape: of the last dimensions, which are a row; by default n, the last one. It may be left out, also
-            where weight comes next.
+            where an array, the weight, comes next.
         weight, bias: of that shape, of x's type; by default ones and zeros.
         return_sum: also return s, as the next layer's residual.
         out: (…, n), to be written; with return_sum also both.

@@ -59,7 +59,8 @@ def test_the_weight_of_a_norm_may_come_second(session: nn.Session, put: Put) -> 
     wanted = exact(nn.layer_norm(x, (8,), weight, bias, 1e-3))
     assert (exact(nn.layer_norm(x, weight, bias, 1e-3)) == wanted).all()
     assert (exact(nn.layer_norm(x, 8, weight=weight, bias=bias, eps=1e-3)) == wanted).all()
-    assert (exact(nn.layer_norm(x, None, bias)) == exact(nn.layer_norm(x, [8], None, bias))).all()
+    assert (exact(nn.layer_norm(x, None, weight, bias, 1e-3)) == wanted).all()  # None is the shape's default
+    assert (exact(nn.layer_norm(x, np.int64(8), weight, bias, 1e-3)) == wanted).all()
     assert (exact(nn.rms_norm(x, weight, 1e-3)) == exact(nn.rms_norm(x, 8, weight, 1e-3))).all()
 
 
