@@ -118,6 +118,7 @@ OPERATORS: Mapping[str, Entry] = {
     "moe_sorting": Entry(
         "moe.moe_sorting", "a routing's entries sorted by expert, padded to units, for products of experts' matrices"
     ),
+    "listed_entries": Entry("moe.listed_entries", "which entries of a routing a list of moe_sorting names"),
     "moe_gemm": Entry(
         "moe.moe_gemm", "rows of tokens times the matrices of their experts, by row lists of moe_sorting"
     ),

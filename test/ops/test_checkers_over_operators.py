@@ -80,6 +80,7 @@ SHAPES: dict[str, list[Request]] = {
     "topk_softmax": [{"m": 5, "n": 64, "k": 3}, {"m": 17, "n": 60, "k": 2, "renormalize": 1},
                      {"m": 3, "n": 300, "k": 6}],
     "moe_sorting": [{"t": 37, "e": 17, "k": 3, "width": 5}, {"t": 99, "e": 300, "k": 6, "phases": "many", "local": 1}],
+    "listed_entries": [{"t": 37, "e": 17, "topk": 3, "unit": 16}, {"t": 5, "unit": 5}],
     "moe_gemm": [{"t": 19, "n": 67, "k": 40}, {"t": 9, "n": 72, "k": 96, "unit": 16, "op": "silu(gate) * up"},
                  {"t": 19, "n": 67, "k": 40, "a_rows": "entry", "c_rows": "token"}],
     "fused_moe": [{"t": 19, "hidden": 67, "inter": 40}, {"t": 3, "hidden": 64, "inter": 64, "reduction": "atomic"},

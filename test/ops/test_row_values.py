@@ -123,6 +123,16 @@ def test_experts_that_do_not_exist_give_zeros() -> None:
     np.testing.assert_array_equal(found["q"].any(axis=2).T, existing)
 
 
+def test_tokens_that_are_not_there_give_zeros() -> None:
+    """Of a negative number, whatever x holds; rows of other numbers are taken where they lie."""
+    numbers = np.array([0, -1, 7, -(2**31), 2**31 - 1])
+    x = np.ones((5, 100))
+    x[numbers < 0] = np.nan
+    given = {"x": x, "row_ids": numbers, "topk_ids": np.ones((5, 2))}
+    found = outputs_for("moe_smoothquant", "gfx90a", given, m=5, n=100, experts=3, k=2, row_ids=1)
+    np.testing.assert_array_equal(found["q"].any(axis=2), [numbers >= 0] * 2)
+
+
 # -- places
 
 

@@ -12,7 +12,7 @@ from ckmlir.ops.contraction.merged_kernel import distance_arguments
 from ckmlir.ops.contraction.rows_kernel import Told
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, element_types, known_sizes
-from ckmlir.ops.moe.routing import TOKEN_BITS
+from ckmlir.ops.moe.routing_kernel import entry_of, token_and_slot
 
 Words = Callable[[Scalar, int], Tile]
 LISTS = ("sorted_ids", "expert_ids", "totals")
@@ -87,17 +87,12 @@ def _words(given: SimpleNamespace, places: Scalar) -> Words:
 def _told(word: str, given: SimpleNamespace, words: Words) -> Told:
     """What tells rows of tokens, or of entries; see `ckmlir.ops.moe.routing` for the words of the list."""
 
-    def parts(row: Scalar, count: int) -> tuple[Tile, Tile]:
-        found = words(row, count)
-        return found & ((1 << TOKEN_BITS) - 1), (found >> TOKEN_BITS) & 255
-
     def of_token(row: Scalar, count: int) -> Tile:
-        token, slot = parts(row, count)
+        token, slot = token_and_slot(words(row, count))
         return where(slot < given.slots, token, -1)  # a token that is none is behind the array's last row
 
     def of_entry(row: Scalar, count: int) -> Tile:
-        token, slot = parts(row, count)
-        return where((token < given.tokens) & (slot < given.slots), token * given.slots + slot, -1)
+        return entry_of(words(row, count), given.tokens, given.slots)
 
     known: dict[str, tuple[Scalar, Callable[[Scalar, int], Tile]]] = {
         "token": (given.tokens, of_token),

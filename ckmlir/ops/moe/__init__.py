@@ -4,7 +4,8 @@
 |---|---|
 | `topk_softmax.py`, `topk_softmax_kernel.py` | the operator that chooses each token's experts |
 | `moe_sorting.py`, `moe_sorting_kernel.py` | the operator that lists a routing's entries by expert |
-| `routing.py` | the words of that list |
+| `routing.py`, `routing_kernel.py` | the words of that list |
+| `listed_entries.py`, `listed_entries_kernel.py` | the operator that says which entries a list names |
 | `moe_smoothquant.py`, `moe_smoothquant_kernel.py` | the operator that quantises rows for experts |
 | `moe_gemm.py` | the operator that multiplies rows by their experts' matrices |
 | `experts_problem.py`, `experts_scales.py` | what its requests come to, scales of groups among them |

@@ -41,7 +41,7 @@ class Apart:
     def steps(self, layer: LayerProblem) -> tuple[Step, ...]:
         """The products of gate and up, what becomes of their rows, and those of down with their sums."""
         second = Run(MOE_GEMM, layer.second, layer.second_names)
-        return (*layer.between.before, OWN_KERNEL, *layer.between.behind, second)
+        return (OWN_KERNEL, *layer.between.behind, second)
 
     def workspaces(self, layer: LayerProblem) -> tuple[Workspace, ...]:
         """What is between the products."""

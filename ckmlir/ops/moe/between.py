@@ -22,7 +22,7 @@ from ckmlir.ops.moe.moe_smoothquant import Problem as Smoothquant
 from ckmlir.ops.operator import Run, Step
 from ckmlir.ops.precision import UNIT
 from ckmlir.ops.rows.quantization import quantized_tolerances
-from ckmlir.ops.steps import Fill, Workspace
+from ckmlir.ops.steps import Workspace
 from ckmlir.targets import Target
 
 INTER = "inter"
@@ -66,18 +66,13 @@ class Between(ABC):
 
     @property
     @abstractmethod
-    def before(self) -> tuple[Step, ...]:
-        """What is queued before the first products."""
-
-    @property
-    @abstractmethod
     def behind(self) -> tuple[Step, ...]:
         """What is queued behind them."""
 
     @abstractmethod
     def rows(self, exact: Array, error: Array, arrays: Mapping[str, Array], target: Target) -> Rows:
         """The second products' rows, of what the first make in float64 (entries, inter), which may be off by `error`:
-        infinitely where nothing is known.
+        infinitely where nothing is known. `arrays` are those of the layer, of its routing and of `moe_sorting`.
         """
 
 
@@ -89,7 +84,6 @@ class AsComputed(Between):
     second: ClassVar[Mapping[str, str]] = {"a": INTER}
     arrays: ClassVar[tuple[ArraySpec, ...]] = ()
     workspaces: ClassVar[tuple[Workspace, ...]] = ()
-    before: ClassVar[tuple[Step, ...]] = ()
     behind: ClassVar[tuple[Step, ...]] = ()
 
     def rows(self, exact: Array, error: Array, arrays: Mapping[str, Array], target: Target) -> Rows:
@@ -101,11 +95,10 @@ class AsComputed(Between):
 @dataclass(frozen=True)
 class Quantised(Between):
     """Rows in f32, multiplied by the columns' scales of their expert and quantised, a scale for each row, as
-    `moe_smoothquant` does for tokens with one slot. `complete`: every entry has an expert here.
+    `moe_smoothquant` does for tokens with one slot. Those of entries that have no expert here are not read.
     """
 
     problem: Smoothquant
-    complete: bool = False
     second: ClassVar[Mapping[str, str]] = {"a": QUANTISED, "d1": SCALES, "d2": "down_scale"}
 
     @property
@@ -117,16 +110,13 @@ class Quantised(Between):
         return (Workspace(QUANTISED, self._of("q").nbytes), Workspace(SCALES, self._of("yscale").nbytes))
 
     @property
-    def before(self) -> tuple[Step, ...]:
-        # Rows of entries that have no expert here are quantised too, and never read.
-        return () if self.complete else (Fill(INTER, 0),)
-
-    @property
     def behind(self) -> tuple[Step, ...]:
-        return (Run(MOE_SMOOTHQUANT, self.problem, {"x": INTER, "q": QUANTISED, "yscale": SCALES}),)
+        names = {"x": INTER, "q": QUANTISED, "yscale": SCALES, "row_ids": "entry_ids"}
+        return (Run(MOE_SMOOTHQUANT, self.problem, names),)
 
     def rows(self, exact: Array, error: Array, arrays: Mapping[str, Array], target: Target) -> Rows:
-        given = {**arrays, "x": exact, "topk_ids": arrays["topk_ids"].reshape(-1, 1)}
+        ids = {"topk_ids": arrays["topk_ids"].reshape(-1, 1), "row_ids": arrays["entry_ids"].reshape(-1)}
+        given = {**arrays, "x": exact, **ids}
         y = MOE_SMOOTHQUANT.smoothed(self.problem, given)[0]
         smooth = MOE_SMOOTHQUANT.smoothed(self.problem, {**given, "x": np.ones_like(exact)})[0]
         found = {name: values[0] for name, values in MOE_SMOOTHQUANT.expected(self.problem, given, target).items()}

@@ -37,6 +37,8 @@ BY_WORKSPACE = ("workspace", "rounded")
 REDUCTIONS = (*BY_WORKSPACE, "atomic")
 ENTRIES = "entries"
 """Kernels' name for the workspace of results by entry that are summed by token."""
+NAMED = "named"
+"""The workspace that says which entries the list names, where no array does."""
 ACCUMULATORS = ("acc", "gate", "up")
 """What an expression may name: one sum, or the two of two matrices."""
 
@@ -174,8 +176,6 @@ def _check_summed(out: str, reduction: str, entry_ids: bool) -> None:
         raise RequestError(f"entry_ids=1: reduction={reduction} reads no entries; expected nothing")
     if reduction == "rounded" and out not in ROUNDED:
         raise RequestError(f"reduction=rounded: out={out} is what sums are added in; expected workspace")
-    if reduction == "rounded" and not entry_ids:
-        raise RequestError("reduction=rounded: only rows that the list names are read; expected entry_ids=1")
 
 
 def _used(op: str | None) -> frozenset[str]:

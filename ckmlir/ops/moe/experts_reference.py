@@ -16,7 +16,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_problem import OWN, ExpertsProblem
 from ckmlir.ops.moe.experts_scales import operator_of
 from ckmlir.ops.moe.moe_sorting import Problem as Sorting
-from ckmlir.ops.moe.routing import TOKEN_BITS
+from ckmlir.ops.moe.routing import rows_of_words
 from ckmlir.ops.tensors.rounding import output_tolerance
 from ckmlir.targets import Target
 
@@ -151,10 +151,7 @@ def _rows(problem: ExpertsProblem, word: str, arrays: Mapping[str, Array], place
     """Rows of an array that stand for places; -1: none."""
     if word == "place":
         return places
-    words = arrays["sorted_ids"][places].astype(np.int64) & 0xFFFFFFFF
-    token, slot = words & ((1 << TOKEN_BITS) - 1), words >> TOKEN_BITS
-    row = token if word == "token" else token * problem.topk + slot
-    return np.where((token < problem.t) & (slot < problem.topk), row, -1)
+    return rows_of_words(arrays["sorted_ids"][places], word, problem.t, problem.topk)
 
 
 def _taken(array: Array, rows: Array) -> Array:

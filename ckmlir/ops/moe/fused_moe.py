@@ -179,7 +179,7 @@ class FusedMoe(ProductOperator[LayerProblem]):
         routing = self._routing(problem, arrays)
         lists = _lists(problem, arrays, routing)
         inter = experts_reference.result(problem.first, problem.first_arrays(arrays, lists))
-        rows = problem.between.rows(inter, np.zeros_like(inter), {**arrays, **routing}, target)
+        rows = problem.between.rows(inter, np.zeros_like(inter), {**arrays, **routing, **lists}, target)
         return {"y": experts_reference.result(problem.second, problem.second_arrays(arrays, lists, rows.arrays))}
 
     def tolerances(
@@ -196,7 +196,7 @@ class FusedMoe(ProductOperator[LayerProblem]):
         found = experts_reference.tolerance(first, own, exact, target)
         sizes = np.where(np.isfinite(exact), np.abs(exact), 0.0)
         error = np.where(found.unspecified, np.inf, found.atol + found.rtol * sizes)
-        rows = problem.between.rows(exact, error, {**arrays, **routing}, target)
+        rows = problem.between.rows(exact, error, {**arrays, **routing, **lists}, target)
         second = problem.second_arrays(arrays, lists, rows.arrays)
         result = experts_reference.tolerance(problem.second, second, reference["y"], target, rows.moved)
         errors, off = dict(rows.errors), self._weights_error(problem, arrays, routing, target)

@@ -139,7 +139,7 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
     common = {"t": t, "e": experts, "topk": topk, "unit": unit, "dtype": values["dtype"], **preshuffled}
     listed = not chained and values["reduction"] != "atomic"
     sorting = MOE_SORTING.problem(
-        t=t, e=e, k=topk, unit=unit, local=local is not None, most=local, entry_ids=listed,
+        t=t, e=e, k=topk, unit=unit, local=local is not None, most=local, entry_ids=listed or narrow,
     )  # fmt: skip
     first = MOE_GEMM.problem(
         **common, n=values["inter"], k=values["hidden"], a_rows="token", c_rows="entry",
@@ -155,8 +155,8 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
         # A front gives each slot an expert, and without a mask all of them are here.
         complete = front is not None and local is None
         between = Quantised(MOE_SMOOTHQUANT.problem(
-            m=t * topk, n=values["inter"], experts=e, k=1, dtype="f32", out=values["dtype"],
-        ), complete)  # fmt: skip
+            m=t * topk, n=values["inter"], experts=e, k=1, dtype="f32", out=values["dtype"], row_ids=not complete,
+        ))  # fmt: skip
     out = values["out"] or (values["dtype"] if chained else second.product.out)
     return LayerProblem(sorting, first, second, between, out, chained, front)
 

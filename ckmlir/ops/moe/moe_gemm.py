@@ -19,8 +19,8 @@ or scale_gate and scale_up, are (e, columns, groups), or of 128 columns each. `a
 matrices, in f32.
 
 Sums over entries go through a workspace in a fixed order (`reduction=workspace`, with entries rounded to the type of C
-`rounded`), or memory adds them (`atomic`). With `entry_ids` an array (t, topk) of that name, as `moe_sorting` makes it,
-says which entries the list names, and only these are written and read; without, the workspace is set to zero before.
+`rounded`), or memory adds them (`atomic`). Only entries that the list names are written and read: with `entry_ids` an
+array (t, topk) of that name, as `moe_sorting` makes it, says which these are; without, `listed_entries` finds them.
 The grid is a bound from t, e and unit; workgroups behind the places taken end at once, so the host reads nothing back.
 
 Kernel arguments: a, b or gate and up, scales, D tensors, c; sorted_ids, expert_ids, totals; n, k; lda, ldb, ldc and
@@ -57,8 +57,7 @@ from ckmlir.ops.contraction.keys import (
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.product_operator import ProductOperator
 from ckmlir.ops.contraction.side import MOST, NAMES
-from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
-from ckmlir.ops.contraction.sum_parts import cleared, sum_over
+from ckmlir.ops.contraction.sum_parts import cleared
 from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, find_dtype
 from ckmlir.ops.indexed.embedding_bag import OPERATOR as EMBEDDING_BAG
@@ -73,17 +72,20 @@ from ckmlir.ops.moe.experts_problem import (
     C_ROWS,
     ENTRIES,
     KINDS,
+    NAMED,
     REDUCTIONS,
     ExpertsProblem,
     read_experts,
 )
 from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, operator_of, smaller
+from ckmlir.ops.moe.listed_entries import OPERATOR as LISTED_ENTRIES
+from ckmlir.ops.moe.listed_entries import Problem as Named
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
 from ckmlir.ops.request import Choice, Flag, Integer, Pitch
 from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, unlike
-from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
+from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.expression_key import ExpressionKey
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -137,7 +139,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
             "default); the same with entries rounded to the type of C; or by atomics in C, in no fixed order",
             REDUCTIONS,
         ),
-        Flag("entry_ids", False, "an array says which entries the list names; only these are read, no zeros written"),
+        Flag("entry_ids", False, "an array says which entries the list names, so that nothing has to find them"),
         ExpressionKey("op", None, "what is stored, from acc, or from gate and up", (*ACCUMULATORS, *NAMES, *SCALARS)),
         Words("d_kind", None, "of each D tensor: a row or number of each expert, a number for each row of a or place",
               KINDS, MOST),
@@ -231,41 +233,32 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         return Launch((grid.workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 
     def steps(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
-        """Where entries are summed zeros before, in C or for each entry that may be left out where no array says which
-        are, and behind what adds the latter."""
+        """Zeros in C before where memory adds entries; where a sum follows, that, and before what finds the entries
+        that the list names, if no array says so.
+        """
         if problem.reduction is None or self.writes_nothing(problem):
             return (OWN_KERNEL,)
         if problem.reduction == "atomic":
             return (cleared(find_array(problem.arrays(), "c")), OWN_KERNEL)
         made, product = _made(problem).product, problem.product
-        if problem.entry_ids:
-            bag = Bag(
-                problem.entries, problem.t, problem.topk, product.n, made.out, product.out, made.ldc, product.ldc,
-            )  # fmt: skip
-            return (OWN_KERNEL, Run(EMBEDDING_BAG, bag, {"table": ENTRIES, "ids": "entry_ids", "y": "c"}))
-        sum_ = sum_over(
-            problem.topk, (problem.t, product.n), made.out, (made.ldc, problem.topk * made.ldc, 1), product.out,
-            (product.ldc, 1),
-        )  # fmt: skip
-        return (Fill(ENTRIES, 0), OWN_KERNEL, Run(SUM_PARTS, sum_, {"acc_parts": ENTRIES, "c": "c"}))
+        bag = Bag(problem.entries, problem.t, problem.topk, product.n, made.out, product.out, made.ldc, product.ldc)
+        ids = "entry_ids" if problem.entry_ids else NAMED
+        listed = Named(problem.t, problem.e, problem.topk, problem.unit)
+        found = () if problem.entry_ids else (Run(LISTED_ENTRIES, listed, {"entry_ids": ids}),)
+        return (*found, OWN_KERNEL, Run(EMBEDDING_BAG, bag, {"table": ENTRIES, "ids": ids, "y": "c"}))
 
     def workspaces(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         if not problem.by_workspace or self.writes_nothing(problem):
             return ()
         entries = find_array(_made(problem).arrays(), "c")
-        return (Workspace(ENTRIES, entries.shape[0] * entries.strides[0] * find_dtype(entries.dtype).bytes),)
+        size = entries.shape[0] * entries.strides[0] * find_dtype(entries.dtype).bytes
+        return (Workspace(ENTRIES, size), *(() if problem.entry_ids else (Workspace(NAMED, 4 * problem.entries),)))
 
     # -- values ------------------------------------------------------------------------------------------------------
 
     def _together(self, problem: ExpertsProblem, generator: np.random.Generator) -> Mapping[str, Array]:
         """What `moe_sorting` makes of a routing."""
-        sorting = experts_reference.sorting(problem)
-        routing = {
-            array.name: MOE_SORTING._values(sorting, array, generator)
-            for array in MOE_SORTING.arrays(sorting)
-            if array.role == "in"
-        }
-        found = MOE_SORTING.reference(sorting, routing)
+        found = MOE_SORTING.some_lists(experts_reference.sorting(problem), generator)
         names = ("sorted_ids", "expert_ids", "totals", *(["entry_ids"] if problem.entry_ids else []))
         return {name: found[name] for name in names}
 

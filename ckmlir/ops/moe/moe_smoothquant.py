@@ -3,12 +3,13 @@
     y[slot, token] = x[token] * smooth[expert chosen by (token, slot)], in f32
     q              = y quantised by rows (`rows/quantization.py`)
 
-An expert that does not exist (negative, or `experts` and beyond) gives rows of zeros.
+An expert that does not exist (negative, or `experts` and beyond) gives rows of zeros. With `row_ids` so does a token
+whose number in an array of that name is negative; its row of x is not read.
 
-Arrays: x (m, n), smooth (experts, n, f32), topk_ids (m, k, i32); q (k, m, n), yscale (k, m, f32). They are the kernel's
-arguments in this order; then m, n, experts, k and the row stride of x. A workgroup goes through all slots of its tokens
-with x in registers, so that x is read once; where that would leave compute units idle, each slot has its own
-workgroups (grid dimension y).
+Arrays: x (m, n), smooth (experts, n, f32), topk_ids (m, k, i32), row_ids (m, i32) if there is one; q (k, m, n), yscale
+(k, m, f32). They are the kernel's arguments in this order; then m, n, experts, k and the row stride of x. A workgroup
+goes through all slots of its tokens with x in registers, so that x is read once; where that would leave compute units
+idle, each slot has its own workgroups (grid dimension y).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import Launch
 from ckmlir.ops.precision import UNIT, in_f32
-from ckmlir.ops.request import Choice, Integer
-from ckmlir.ops.rows.arrays import FLOATS, RowArray, rows_in
+from ckmlir.ops.request import Choice, Flag, Integer
+from ckmlir.ops.rows.arrays import FLOATS, RowArray, row_values_in, rows_in
 from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowProblem, stride_keys
 from ckmlir.ops.rows.quantization import (
@@ -43,13 +44,20 @@ from ckmlir.targets import Target
 
 @dataclass(frozen=True)
 class MoeSmoothquantOptions(QuantizedOptions):
-    """Choices of the operator."""
+    """Choices of the operator.
+
+    Attributes:
+        row_ids: whether an array says which rows of x there are.
+    """
+
+    row_ids: bool
 
     def arrays(self) -> tuple[RowArray, ...]:
         return (
             rows_in("x", self.dtype),
             RowArray("smooth", "f32", "in", ("experts", "n")),
             RowArray("topk_ids", "i32", "in", ("m", "k")),
+            *([row_values_in("row_ids", "i32")] if self.row_ids else ()),
             RowArray("q", self.out, "out", ("k", "m", "n")),
             RowArray("yscale", "f32", "out", ("k", "m")),
         )
@@ -83,6 +91,7 @@ class MoeSmoothquant(QuantizingOperator[MoeSmoothquantOptions, MoeSmoothquantSpe
         Integer("experts", 32, "experts, each with a scale for every column"),
         Integer("k", 4, "experts of each token"),
         Choice("dtype", "f16", "of x", FLOATS),
+        Flag("row_ids", False, "an array says which rows of x there are; those of a negative number are not read"),
         *QUANTIZATION_KEYS,
         *stride_keys("x"),
     )
@@ -94,6 +103,8 @@ class MoeSmoothquant(QuantizingOperator[MoeSmoothquantOptions, MoeSmoothquantSpe
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         if array.name == "topk_ids":
             return generator.integers(0, max(1, problem.sizes["experts"]), array.shape)
+        if array.name == "row_ids":
+            return generator.integers(-1, 2, array.shape)
         return super()._values(problem, array, generator)
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
@@ -112,12 +123,15 @@ class MoeSmoothquant(QuantizingOperator[MoeSmoothquantOptions, MoeSmoothquantSpe
 
     @staticmethod
     def smoothed(problem: Problem, arrays: Mapping[str, Array]) -> Array:
-        """x of every token times the scales of the expert in each slot: shape (k, m, n)."""
+        """x of every token that is there times the scales of the expert in each slot: shape (k, m, n)."""
         experts, ids = problem.sizes["experts"], arrays["topk_ids"].T
         table = np.vstack([arrays["smooth"].astype(np.float64), np.zeros((1, problem.sizes["n"]))])
         chosen = table[np.where((ids >= 0) & (ids < experts), ids, experts)]
         with np.errstate(invalid="ignore"):
-            product: Array = chosen * arrays["x"].astype(np.float64)
+            x = arrays["x"].astype(np.float64)
+            if problem.options.row_ids:
+                x = np.where(arrays["row_ids"][:, None] < 0, 0.0, x)
+            product: Array = chosen * x
         return in_f32(product)
 
 

@@ -1,6 +1,19 @@
 """The moe_smoothquant kernels as tile code: the scales of a token's expert are gathered by a tile of indices."""
 
-from ckmlir.lang import Kernel, Scalar, Tile, cast, gather, load, loop, store, view, workgroup_id
+from ckmlir.lang import (
+    Kernel,
+    Scalar,
+    Tile,
+    cast,
+    coordinates,
+    gather,
+    load,
+    loop,
+    store,
+    view,
+    where,
+    workgroup_id,
+)
 from ckmlir.ops.moe.moe_smoothquant import MoeSmoothquantSpec
 from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock, row_kernel
 from ckmlir.ops.rows.quantize_kernel import store_quantized
@@ -11,7 +24,7 @@ def build(spec: MoeSmoothquantSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
 
     def body(block: RowBlock) -> None:
-        x = block.held(lambda column: block.load("x", column))
+        x = block.held(_tokens(block, spec))
         if not spec.streamed:
             x(0)  # before the loop over slots, so that it is read once
         if spec.slot_groups:
@@ -21,6 +34,20 @@ def build(spec: MoeSmoothquantSpec, target: Target) -> Kernel:
                 _slot(block, spec, target, x, step.index)
 
     return row_kernel(spec, target, body)
+
+
+def _tokens(block: RowBlock, spec: MoeSmoothquantSpec) -> Part:
+    """The workgroup's rows of x, zeros for those that are not there."""
+    if not spec.row_ids:
+        return lambda column: block.load("x", column)
+    given, shape = block.given, (spec.rows, spec.length)
+    ids = view(given.row_ids, (block.m,), (1,)).pad(spec.rows)
+    numbers = load(ids.window((spec.rows,), (block.first,)))
+    there = where(numbers < 0, -1, coordinates(numbers, 0))
+    stride = given.x_stride.multiple_of(spec.align)
+    own = given.x.offset(block.first.to("i64") * stride.to("i64"))
+    rows = view(own, (block.m - block.first, block.n), (stride, 1)).pad(1, spec.length)
+    return lambda column: cast(gather(rows.window(shape, (0, column)), there, 0, block.distribution, "near"), "f32")
 
 
 def _slot(block: RowBlock, spec: MoeSmoothquantSpec, target: Target, x: Part, slot: Scalar) -> None:

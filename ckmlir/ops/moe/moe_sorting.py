@@ -239,6 +239,11 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
             for name, array in reference.items()
         }
 
+    def some_lists(self, problem: Problem, generator: np.random.Generator) -> dict[str, Array]:
+        """The outputs for a routing that is made up, as inputs of operators which take lists."""
+        inputs = (array for array in self.arrays(problem) if array.role == "in")
+        return self.reference(problem, {array.name: self._values(problem, array, generator) for array in inputs})
+
     def launch(self, problem: Problem, spec: MoeSortingSpec, target: Target) -> Launch:
         names = [array.name for array in self.arrays(problem)]
         inputs = 3 if problem.local else 2
