@@ -65,6 +65,7 @@ class Parameters:
         self._ready = False
         self._kinds: list[Kind | None] = []
         self._rest: Kind | None = None
+        self._rest_name = ""
         self._by_name: dict[str, Kind | None] = {}
         self._names: list[str] = []
 
@@ -93,6 +94,8 @@ class Parameters:
         except Unfit as unfit:
             what = self._function.__qualname__.removesuffix(".__init__")
             hint = next(filter(None, (HINTS.get((one, type(unfit.value).__name__)) for one in kind.names)), "")
+            if name == self._rest_name and isinstance(value, (tuple, list)):
+                hint = "its elements go one by one"
             raise TypeError(
                 f"{what} takes {kind.words} as {name}, not {described(unfit.value)}{hint and '; ' + hint}"
             ) from None
@@ -103,7 +106,7 @@ class Parameters:
             kind = kind_of(hints[name]) if name in hints else None
             self._by_name[name] = kind
             if parameter.kind is parameter.VAR_POSITIONAL:
-                self._rest = kind
+                self._rest, self._rest_name = kind, name
             elif parameter.kind is not parameter.KEYWORD_ONLY:
                 self._kinds.append(kind)
             self._names.append(name)

@@ -65,8 +65,10 @@ def check_geometry(
     metadata = code_object.kernels[kernel].metadata
     try:
         grid, block = cast("list[Extent]", [tuple(map(index, extent)) for extent in (grid, block)])
+        dynamic_lds = index(dynamic_lds)
     except TypeError:
-        raise DeviceError(f"{kernel}: grid {grid} and block {block} must be whole numbers") from None
+        given = f"grid {grid}, block {block} and dynamic_lds {dynamic_lds!r}"
+        raise DeviceError(f"{kernel}: {given} must be whole numbers") from None
     if len(grid) != 3 or len(block) != 3:
         raise DeviceError(f"{kernel}: grid {grid} and block {block} must have three sizes")
     check_grid(kernel, grid, block)

@@ -7,6 +7,7 @@ import pytest
 from kernel_runner import CHIPS, DTYPES, Compiled, compile_traced
 
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import (
     Kernel,
     Pointer,
@@ -14,6 +15,7 @@ from ckmlir.lang import (
     Tile,
     Window,
     coordinates,
+    copy_to_lds,
     full,
     i32,
     kernel,
@@ -22,6 +24,7 @@ from ckmlir.lang import (
     ptr,
     scan_sum,
     splat_like,
+    stage,
     store,
     to_lds,
     view,
@@ -195,3 +198,43 @@ def test_vectors_by_index_of_what_is_written_one_by_one(chip: str) -> None:
     expected = np.full_like(x, -5)
     expected[ids[inside]] = x[inside]
     np.testing.assert_array_equal(z, expected)
+
+
+def read_by_index_beside_copies(chip: str) -> Kernel:
+    """z = rows by index of what copies bring of x, 128 columns a step; y = their sums by index."""
+    arguments = {"x": ptr("i32"), "numbers": ptr("i32"), "y": ptr("i32"), "z": ptr("i32"), "n": i32}
+    lies, tile = Distribution.parse("d0: 4@y0 2@wave, d1: 64@lane 2@y1"), (8, 128)
+
+    @kernel("beside_copies", target=get_target(chip), waves=2, arguments=arguments)
+    def beside_copies(x: Pointer, numbers: Pointer, y: Pointer, z: Pointer, n: Scalar) -> None:
+        n = n.multiple_of(128)
+        source, target = (view(one, (8, n), (n, 1)) for one in (x, z))
+        sums = to_lds(zeros(tile, "i32", lies))
+        index = load(view(numbers, (8,), (1,)).window((8,), (0,)), lies.along(0))
+        schedule = Schedule.parse("schedule beside 1; ahead copy 1; buffers 3")
+        with loop(0, n, 128, schedule=schedule) as step:
+            with stage("copy"):
+                copied = copy_to_lds(source.window(tile, (0, step.index)))
+            with stage("index"):
+                found = copied.gather(index, 0, lies)
+                sums.scatter_add(found, index)
+            store(found, target.window(tile, (0, step.index)))
+        store(sums.read(lies), view(y, tile, (128, 1)).window(tile, (0, 0)))
+
+    return beside_copies
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_places_by_index_beside_copies_in_flight(chip: str) -> None:
+    """Nothing is found, also where the run takes some of the paths only: by one step, or none."""
+    compiled = compile_traced(read_by_index_beside_copies(chip))
+    numbers = np.array([3, 3, -1, 0, 8, 7, 1, 2], np.int32)
+    inside = (numbers >= 0) & (numbers < 8)
+    for n in (0, 128, 640):
+        x = np.random.default_rng(n).integers(-99, 99, (8, n)).astype(np.int32)
+        *_, y, z = compiled.run(x, numbers, np.zeros((8, 128), np.int32), np.zeros_like(x), n, checks="all")
+        found = np.where(inside[:, None], x[np.where(inside, numbers, 0)], 0)
+        sums = np.zeros((8, 128), np.int32)
+        np.add.at(sums, numbers[inside], found[inside].reshape(inside.sum(), n // 128, 128).sum(1))
+        np.testing.assert_array_equal(z, found)
+        np.testing.assert_array_equal(y, sums)

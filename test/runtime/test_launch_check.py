@@ -58,6 +58,7 @@ def test_a_right_launch_passes() -> None:
         ({"block": (512, 1, 1)}, "a workgroup of 512 work-items; the kernel takes at most 256"),
         ({"dynamic_lds": 65536}, "66560 bytes of LDS"),
         ({"dynamic_lds": -2000}, "dynamic_lds -2000; it is at least 0"),
+        ({"dynamic_lds": 1.5}, "dynamic_lds 1.5 must be whole numbers"),
         ({"arguments": (Buffer(),)}, "k takes 2 arguments, not 1"),
         ({"arguments": (np.int64(3), np.int32(3))}, "argument x is memory"),
         ({"arguments": (Buffer(), Buffer())}, "argument n is a scalar"),

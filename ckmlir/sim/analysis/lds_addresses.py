@@ -8,9 +8,9 @@ from typing import Final
 
 from ckmlir.codeobject import Kernel
 from ckmlir.sim.analysis.blocks import ControlFlow
-from ckmlir.sim.analysis.effects import Effects
+from ckmlir.sim.analysis.effects import Category, Effects
 from ckmlir.sim.analysis.ranges import UNKNOWN, ActiveLanes, Range, Ranges, advance, between, join, range_of
-from ckmlir.sim.analysis.registers import SCALAR, VECTOR
+from ckmlir.sim.analysis.registers import SCALAR, VECTOR, RegisterSet, registers_of
 from ckmlir.sim.decode import Instruction
 
 _VISITS_BEFORE_WIDENING: Final = 3
@@ -36,6 +36,8 @@ class LdsAddresses:
             if effects.lds is not None and effects.lds.direct and effects.lds.writes
         }
         self._has_slots = any(self.bytes_of(site) == UNKNOWN for site in self._copies)
+        unknown = {site for site, found in self._bytes.items() if found == UNKNOWN}
+        self._by_data = unknown & _at_loaded_places(flow) if unknown else set()
 
     def may_conflict(self, one: int, two: int) -> bool:
         """Whether instructions at two sites may touch the same byte, one of them writing it, in an order that nobody
@@ -55,8 +57,12 @@ class LdsAddresses:
         )
 
     def tell(self, one: int, two: int) -> bool:
-        """Whether the code tells where instructions at two sites are: not where copies from memory go to slots of
-        LDS that are chosen at run time, and one of the two is at no place that is known."""
+        """Whether the code tells where instructions at two sites are: not where one of them is wherever an element of
+        an array says, nor where copies from memory go to slots of LDS that are chosen at run time and one of the two
+        is at no place that is known.
+        """
+        if one in self._by_data or two in self._by_data:
+            return False
         return not self._has_slots or UNKNOWN not in (self.bytes_of(one), self.bytes_of(two))
 
     def bytes_of(self, site: int) -> Range:
@@ -106,6 +112,29 @@ def _touched(flow: ControlFlow, ids: Range) -> dict[int, Range]:
                 states[successor] = (merged, both)
                 waiting.add(successor)
     return touched
+
+
+def _at_loaded_places(flow: ControlFlow) -> set[int]:
+    """The sites of accesses whose address is computed of what vector loads or reads of LDS have brought."""
+    found: set[int] = set()
+    states: dict[int, RegisterSet] = {flow.entry: 0}
+    waiting = [flow.entry] if flow.blocks else []
+    while waiting:
+        start = waiting.pop()
+        block, loaded = flow.blocks[start], states[start]
+        for instruction, effects in zip(block.instructions, block.effects):
+            if effects.lds is not None and instruction.sources and registers_of(instruction.sources[0]) & loaded:
+                found.add(block.site(instruction))
+            if effects.category in (Category.VMEM, Category.LDS) or effects.named_reads & loaded:
+                loaded |= effects.writes
+            else:
+                loaded &= ~effects.writes
+        for successor in block.successors:
+            known = states.get(successor)
+            states[successor] = merged = loaded | (known or 0)
+            if merged != known:
+                waiting.append(successor)
+    return found
 
 
 def _packed_id(size: int, dimensions: int) -> Range:

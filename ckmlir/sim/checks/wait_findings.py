@@ -13,7 +13,7 @@ from ckmlir.sim.checks.layout import Kind
 from ckmlir.sim.checks.place import Place
 
 _COUNTERS = {wait_layout.VM: "vmcnt", wait_layout.LGKM: "lgkmcnt"}
-SLOTS = ", unless they are apart: slots are chosen at run time, and only a run of both tells"
+SLOTS = ", unless they are apart: places are chosen at run time, and only a run of both tells"
 """What the code alone does not know of copies to LDS, behind the message of a missing wait."""
 _MORE = re.compile(r" \(and \d+ more\)")
 
