@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ckmlir.nn.calls import Call
-from ckmlir.nn.convolutions import Numbers, geometry, weights_of_groups, with_groups
+from ckmlir.nn.convolutions import How, Numbers, geometry, weights_of_groups, with_groups
 from ckmlir.nn.plain import checked, numbers
 from ckmlir.runtime.device import DeviceError
 
@@ -14,23 +14,26 @@ from ckmlir.runtime.device import DeviceError
 @checked
 def conv1d_input(
     input_size: Sequence[int], weight: Any, grad_output: Any, stride: Numbers = 1, padding: Numbers | str = 0,
-    dilation: Numbers = 1, groups: int = 1, *, channels_last: bool = False, out: Any = None, stream: object = None,
+    dilation: Numbers = 1, groups: int = 1, *, right_padding: Numbers | None = None, channels_last: bool = False,
+    out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """The gradient of `conv1d` for its images. Arguments, results and errors as for `conv2d_input`."""
-    how = (stride, padding, dilation)
+    how = How(stride, padding, dilation, right_padding)
     return _of_images(1, input_size, weight, grad_output, how, groups, channels_last, out, stream)
 
 
 @checked
 def conv2d_input(
     input_size: Sequence[int], weight: Any, grad_output: Any, stride: Numbers = 1, padding: Numbers | str = 0,
-    dilation: Numbers = 1, groups: int = 1, *, channels_last: bool = False, out: Any = None, stream: object = None,
+    dilation: Numbers = 1, groups: int = 1, *, right_padding: Numbers | None = None, channels_last: bool = False,
+    out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """The gradient of `conv2d` for its images: `torch.nn.grad.conv2d_input`.
 
     Args:
         input_size: the shape of the images.
-        weight, stride, padding, dilation, groups, channels_last: as they were given to `conv2d`; f16, bf16 or f32.
+        weight, stride, padding, dilation, groups, right_padding, channels_last: as they were given to `conv2d`;
+            f16, bf16 or f32.
         grad_output: the gradient for its result, of weight's type.
         out: of the images' shape, to be written.
 
@@ -40,39 +43,43 @@ def conv2d_input(
     Raises:
         DeviceError, RequestError: as `conv2d`.
     """
-    how = (stride, padding, dilation)
+    how = How(stride, padding, dilation, right_padding)
     return _of_images(2, input_size, weight, grad_output, how, groups, channels_last, out, stream)
 
 
 @checked
 def conv3d_input(
     input_size: Sequence[int], weight: Any, grad_output: Any, stride: Numbers = 1, padding: Numbers | str = 0,
-    dilation: Numbers = 1, groups: int = 1, *, channels_last: bool = False, out: Any = None, stream: object = None,
+    dilation: Numbers = 1, groups: int = 1, *, right_padding: Numbers | None = None, channels_last: bool = False,
+    out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """The gradient of `conv3d` for its images. Arguments, results and errors as for `conv2d_input`."""
-    how = (stride, padding, dilation)
+    how = How(stride, padding, dilation, right_padding)
     return _of_images(3, input_size, weight, grad_output, how, groups, channels_last, out, stream)
 
 
 @checked
 def conv1d_weight(
     x: Any, weight_size: Sequence[int], grad_output: Any, stride: Numbers = 1, padding: Numbers | str = 0,
-    dilation: Numbers = 1, groups: int = 1, *, channels_last: bool = False, out: Any = None, stream: object = None,
+    dilation: Numbers = 1, groups: int = 1, *, right_padding: Numbers | None = None, channels_last: bool = False,
+    out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """The gradient of `conv1d` for its weights. Arguments, results and errors as for `conv2d_weight`."""
-    how = (stride, padding, dilation)
+    how = How(stride, padding, dilation, right_padding)
     return _of_weights(1, x, weight_size, grad_output, how, groups, channels_last, out, stream)
 
 
 @checked
 def conv2d_weight(
     x: Any, weight_size: Sequence[int], grad_output: Any, stride: Numbers = 1, padding: Numbers | str = 0,
-    dilation: Numbers = 1, groups: int = 1, *, channels_last: bool = False, out: Any = None, stream: object = None,
+    dilation: Numbers = 1, groups: int = 1, *, right_padding: Numbers | None = None, channels_last: bool = False,
+    out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """The gradient of `conv2d` for its weights: `torch.nn.grad.conv2d_weight`. The same bits in every run.
 
     Args:
-        x, stride, padding, dilation, groups, channels_last: as they were given to `conv2d`; f16, bf16 or f32.
+        x, stride, padding, dilation, groups, right_padding, channels_last: as they were given to `conv2d`;
+            f16, bf16 or f32.
         weight_size: the shape of the weights.
         grad_output: the gradient for its result, of x's type.
         out: of the weights' shape, to be written.
@@ -83,21 +90,19 @@ def conv2d_weight(
     Raises:
         DeviceError, RequestError: as `conv2d`.
     """
-    how = (stride, padding, dilation)
+    how = How(stride, padding, dilation, right_padding)
     return _of_weights(2, x, weight_size, grad_output, how, groups, channels_last, out, stream)
 
 
 @checked
 def conv3d_weight(
     x: Any, weight_size: Sequence[int], grad_output: Any, stride: Numbers = 1, padding: Numbers | str = 0,
-    dilation: Numbers = 1, groups: int = 1, *, channels_last: bool = False, out: Any = None, stream: object = None,
+    dilation: Numbers = 1, groups: int = 1, *, right_padding: Numbers | None = None, channels_last: bool = False,
+    out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """The gradient of `conv3d` for its weights. Arguments, results and errors as for `conv2d_weight`."""
-    how = (stride, padding, dilation)
+    how = How(stride, padding, dilation, right_padding)
     return _of_weights(3, x, weight_size, grad_output, how, groups, channels_last, out, stream)
-
-
-How = tuple[Numbers, Numbers | str, Numbers]
 
 
 def _of_images(

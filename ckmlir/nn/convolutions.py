@@ -12,20 +12,30 @@ from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.plain import checked, number, word
 from ckmlir.nn.products import ACTIVATIONS
 from ckmlir.ops.request import show, whole
+from ckmlir.ops.tensors.sliding import LEAST_PAD
 from ckmlir.runtime.device import DeviceError
 
 Numbers = int | Sequence[int]
+
+
+class How(NamedTuple):
+    """How windows go over images, as callers give it: see `conv2d`."""
+
+    stride: Numbers
+    padding: Numbers | str
+    dilation: Numbers
+    right_padding: Numbers | None = None
 
 
 @checked
 @differentiable
 def conv1d(
     x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0, dilation: Numbers = 1,
-    groups: int = 1, *, activation: str | None = None, residual: Any = None, channels_last: bool = False,
-    out: Any = None, stream: object = None,
+    groups: int = 1, *, right_padding: Numbers | None = None, activation: str | None = None, residual: Any = None,
+    channels_last: bool = False, out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """Convolution of images of one spatial dimension. Arguments, results and errors as for `conv2d`."""
-    given = (stride, padding, dilation)
+    given = How(stride, padding, dilation, right_padding)
     return _convolved(1, x, weight, bias, given, groups, activation, residual, channels_last, out, stream)
 
 
@@ -33,8 +43,8 @@ def conv1d(
 @differentiable
 def conv2d(
     x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0, dilation: Numbers = 1,
-    groups: int = 1, *, activation: str | None = None, residual: Any = None, channels_last: bool = False,
-    out: Any = None, stream: object = None,
+    groups: int = 1, *, right_padding: Numbers | None = None, activation: str | None = None, residual: Any = None,
+    channels_last: bool = False, out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """activation(convolution of x with weight + bias) + residual: `torch.nn.functional.conv2d` with what follows it.
 
@@ -46,6 +56,8 @@ def conv2d(
         stride, dilation: one number, or one for each spatial dimension.
         padding: zeros at both ends, as many; "valid": none; "same": as many as give results of x's size, one more at
             the end where that is odd, as PyTorch has it.
+        right_padding: zeros at the ends; `padding` has those at the beginnings then. -2: windows leave out the last two
+            places.
         activation: gelu, gelu_tanh, relu, sigmoid, silu or tanh.
         residual: of the result's shape.
         out: to be written; it may not be an input.
@@ -58,7 +70,7 @@ def conv2d(
             activation or padding.
         RequestError: sizes that kernels do not count.
     """
-    given = (stride, padding, dilation)
+    given = How(stride, padding, dilation, right_padding)
     return _convolved(2, x, weight, bias, given, groups, activation, residual, channels_last, out, stream)
 
 
@@ -66,16 +78,16 @@ def conv2d(
 @differentiable
 def conv3d(
     x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0, dilation: Numbers = 1,
-    groups: int = 1, *, activation: str | None = None, residual: Any = None, channels_last: bool = False,
-    out: Any = None, stream: object = None,
+    groups: int = 1, *, right_padding: Numbers | None = None, activation: str | None = None, residual: Any = None,
+    channels_last: bool = False, out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """Convolution of images of three spatial dimensions. Arguments, results and errors as for `conv2d`."""
-    given = (stride, padding, dilation)
+    given = How(stride, padding, dilation, right_padding)
     return _convolved(3, x, weight, bias, given, groups, activation, residual, channels_last, out, stream)
 
 
 def _convolved(
-    rank: int, x: Any, weight: Any, bias: Any, how: tuple[Numbers, Numbers | str, Numbers], groups: int,
+    rank: int, x: Any, weight: Any, bias: Any, how: How, groups: int,
     activation: str | None, residual: Any, channels_last: bool, out: Any, stream: object,
 ) -> Any:  # fmt: skip
     call = Call(stream)
@@ -116,7 +128,7 @@ def followed_by(
 
 
 def geometry(
-    x: tuple[int, ...], weight: tuple[int, ...], how: tuple[Numbers, Numbers | str, Numbers], groups: int,
+    x: tuple[int, ...], weight: tuple[int, ...], how: How, groups: int,
     channels_last: bool, names: tuple[str, str] = ("x", "weight"),
 ) -> tuple[dict[str, object], tuple[int, ...]]:  # fmt: skip
     """The keys of a convolution and its gradients but types, and the shape of its result; of shapes that are called
@@ -150,7 +162,7 @@ class Extents(NamedTuple):
 
 
 def extents(
-    image: tuple[int, ...], window: tuple[int, ...], how: tuple[Numbers, Numbers | str, Numbers],
+    image: tuple[int, ...], window: tuple[int, ...], how: How,
     names: tuple[str, str] = ("x", "weight"),
 ) -> Extents:  # fmt: skip
     """Of windows in images, as arguments say.
@@ -158,9 +170,9 @@ def extents(
     Raises DeviceError for wrong arguments, and where windows are longer than padded images.
     """
     rank = len(image)
-    strides, dilations = each("stride", how[0], rank, 1), each("dilation", how[2], rank, 1)
+    strides, dilations = each("stride", how.stride, rank, 1), each("dilation", how.dilation, rank, 1)
     spans = tuple((places - 1) * step for places, step in zip(window, dilations, strict=True))
-    left, right = pads(how[1], spans, strides)
+    left, right = pads(how, spans, strides)
     padded = tuple(map(sum, zip(image, left, right, strict=True)))
     if any(length <= span for length, span in zip(padded, spans, strict=True)):
         lengths = tuple(span + 1 for span in spans)
@@ -203,13 +215,15 @@ def each(what: str, numbers: Numbers, rank: int, least: int) -> tuple[int, ...]:
     return found
 
 
-def pads(
-    padding: Numbers | str, spans: tuple[int, ...], strides: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def pads(how: How, spans: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Zeros before and behind images; windows reach over `spans` more places than their first.
 
-    Raises DeviceError for other texts than same and valid, for same with strides, and for wrong numbers.
+    Raises DeviceError for other texts than same and valid, for same with strides, for numbers behind images beside a
+    text, and for wrong numbers.
     """
+    padding, behind = how.padding, how.right_padding
+    if isinstance(padding, str) and behind is not None:
+        raise DeviceError(f"right_padding={show(behind)} with padding={show(padding)}: expected numbers for both")
     if padding == "valid":
         padding = 0
     if padding == "same":
@@ -218,5 +232,5 @@ def pads(
         return tuple(span // 2 for span in spans), tuple(span - span // 2 for span in spans)
     if isinstance(padding, str):
         raise DeviceError(f"padding={show(padding)}: expected numbers, same or valid")
-    found = each("padding", padding, len(spans), 0)
-    return found, found
+    left = each("padding", padding, len(spans), 0)
+    return left, left if behind is None else each("right_padding", behind, len(spans), LEAST_PAD)

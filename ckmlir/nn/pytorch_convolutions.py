@@ -9,8 +9,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from ckmlir.nn.convolutions import extents
-from ckmlir.nn.transposed_convolutions import transposed_shape
+from ckmlir.nn.convolutions import How, extents
+from ckmlir.nn.transposed_convolutions import behind, transposed_shape
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
 
@@ -22,10 +22,10 @@ BY_NAME = ".padding"
 
 def _convolved(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, *,
-    channels_last: bool = False,
+    right_padding: Any = None, channels_last: bool = False,
 ) -> Any:  # fmt: skip
-    spatial = slice(1, -1) if channels_last else slice(2, None)
-    positions = extents(x.shape[spatial], weight.shape[spatial], (stride, padding, dilation)).positions
+    spatial, how = slice(1, -1) if channels_last else slice(2, None), How(stride, padding, dilation, right_padding)
+    positions = extents(x.shape[spatial], weight.shape[spatial], how).positions
     n, outputs = x.shape[0], weight.shape[0]
     return x.new_empty((n, *positions, outputs) if channels_last else (n, outputs, *positions))
 
@@ -48,8 +48,9 @@ def _schemas(rank: int) -> dict[str, tuple[str, Callable[..., Any]]]:
             _transposed,
         )
     }
-    for overload, padding in (("", f"int[{rank}] padding=0"), (BY_NAME, 'str padding="valid"')):
-        how = f"int[{rank}] stride=1, {padding}, int[{rank}] dilation=1, int groups=1, {last}"
+    right = f"*, int[{rank}]? right_padding=None, bool channels_last=False"
+    for overload, padding, rest in (("", f"int[{rank}] padding=0", right), (BY_NAME, 'str padding="valid"', last)):
+        how = f"int[{rank}] stride=1, {padding}, int[{rank}] dilation=1, int groups=1, {rest}"
         found |= {
             f"{name}{overload}": (f"(Tensor x, Tensor weight, Tensor? bias=None, {how}) -> Tensor", _convolved),
             f"{name}_input{overload}": (
@@ -71,15 +72,14 @@ CONVOLUTIONS = {name: one for rank in RANKS for name, one in _schemas(rank).item
 def _keep(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
     x, weight, bias, *ctx.how = inputs
     ctx.save_for_backward(x, weight)
-    ctx.has_bias, ctx.last = bias is not None, keyword_only_inputs["channels_last"]
+    ctx.has_bias, ctx.options = bias is not None, keyword_only_inputs
 
 
 def _convolution_backward(ctx: Any, dout: Any) -> Any:
     (x, weight), dy = ctx.saved_tensors, dout.contiguous()
     name, needed, ops = f"conv{x.ndim - 2}d", ctx.needs_input_grad, torch.ops.ckmlir
-    options = {"channels_last": ctx.last}
-    dx = getattr(ops, f"{name}_input")(x.shape, weight, dy, *ctx.how, **options) if needed[0] else None
-    dweight = getattr(ops, f"{name}_weight")(x, weight.shape, dy, *ctx.how, **options) if needed[1] else None
+    dx = getattr(ops, f"{name}_input")(x.shape, weight, dy, *ctx.how, **ctx.options) if needed[0] else None
+    dweight = getattr(ops, f"{name}_weight")(x, weight.shape, dy, *ctx.how, **ctx.options) if needed[1] else None
     return dx, dweight, _of_bias(ctx, dout), *(None for _ in ctx.how)
 
 
@@ -87,15 +87,16 @@ def _transposed_backward(ctx: Any, dout: Any) -> Any:
     """Those of a convolution whose images are the result."""
     (x, weight), dy = ctx.saved_tensors, dout.contiguous()
     name, needed, ops = f"conv{x.ndim - 2}d", ctx.needs_input_grad, torch.ops.ckmlir
-    stride, padding, _, groups, dilation = ctx.how
-    how, options = (stride, padding, dilation, groups), {"channels_last": ctx.last}
+    stride, padding, output_padding, groups, dilation = ctx.how
+    how = stride, padding, dilation, groups
+    options = {**ctx.options, "right_padding": behind(padding, output_padding, x.ndim - 2)}
     dx = getattr(ops, name)(dy, weight, None, *how, **options) if needed[0] else None
     dweight = getattr(ops, f"{name}_weight")(dy, weight.shape, x, *how, **options) if needed[1] else None
     return dx, dweight, _of_bias(ctx, dout), *(None for _ in ctx.how)
 
 
 def _of_bias(ctx: Any, dout: Any) -> Any:
-    outputs = dout.ndim - 1 if ctx.last else 1
+    outputs = dout.ndim - 1 if ctx.options["channels_last"] else 1
     return dout.sum([dim for dim in range(dout.ndim) if dim != outputs]) if ctx.has_bias else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ckmlir.nn.calls import Call
-from ckmlir.nn.convolutions import Numbers, each, followed_by, geometry, weights_of_groups, with_groups
+from ckmlir.nn.convolutions import How, Numbers, each, followed_by, geometry, weights_of_groups, with_groups
 from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.plain import checked, number
 from ckmlir.runtime.device import DeviceError
@@ -41,8 +41,8 @@ def conv_transpose2d(
             groups). bias: (outputs,).
         stride, dilation, padding: of the convolution whose gradient it is: one number, or one for each spatial
             dimension.
-        output_padding: so many places more at the end of each dimension of the result; less than stride (PyTorch takes
-            what is less than dilation too).
+        output_padding: so many places more at the end of each dimension of the result; less than stride, or than
+            dilation.
         activation: gelu, gelu_tanh, relu, sigmoid, silu or tanh.
         residual: of the result's shape.
         out: to be written; it may not be an input.
@@ -73,20 +73,22 @@ def conv_transpose3d(
     return _transposed(3, x, weight, how, groups, after, channels_last, out, stream)
 
 
-How = tuple[Numbers, Numbers, Numbers, Numbers]
+Transposed = tuple[Numbers, Numbers, Numbers, Numbers]
 """Strides, paddings, dilations, paddings of the result."""
 
 
 def _transposed(
-    rank: int, x: Any, weight: Any, how: How, groups: int, after: tuple[Any, str | None, Any], channels_last: bool,
-    out: Any, stream: object,
+    rank: int, x: Any, weight: Any, how: Transposed, groups: int, after: tuple[Any, str | None, Any],
+    channels_last: bool, out: Any, stream: object,
 ) -> Any:  # fmt: skip
     call = Call(stream)
     images, weights = call.read("x", x).require(ndim=rank + 2), call.read("weight", weight).require(ndim=rank + 2)
     dtype = weights.require(dtype=images.dtype).dtype
     groups = number("groups", groups, 1)
     shape = transposed_shape(images.shape, weights.shape, how, groups, channels_last)
-    keys, _ = geometry(shape, weights.shape, how[:3], groups, channels_last, ("the result", "weight"))
+    stride, padding, dilation, output_padding = how
+    convolution = How(stride, padding, dilation, behind(padding, output_padding, rank))
+    keys, _ = geometry(shape, weights.shape, convolution, groups, channels_last, ("the result", "weight"))
     keys |= {"dtype": dtype, "out": dtype}
     inputs = {"dy": with_groups(images, groups, channels_last), "w": weights_of_groups(weights, groups)}
     inputs |= followed_by(call, keys, shape, *after, channels_last)
@@ -94,8 +96,16 @@ def _transposed(
     return outputs.of(call.run("conv_bwd_data", keys, inputs, outputs.given))
 
 
+def behind(padding: Numbers, output_padding: Numbers, rank: int) -> tuple[int, ...]:
+    """Zeros behind the images of the convolution whose gradient it is, so that windows have as many positions as x has
+    places. Places that are added to the result, none meets.
+    """
+    pads, more = each("padding", padding, rank, 0), each("output_padding", output_padding, rank, 0)
+    return tuple(pad - extra for pad, extra in zip(pads, more, strict=True))
+
+
 def transposed_shape(
-    x: tuple[int, ...], weight: tuple[int, ...], how: How, groups: int, channels_last: bool = False
+    x: tuple[int, ...], weight: tuple[int, ...], how: Transposed, groups: int, channels_last: bool = False
 ) -> tuple[int, ...]:
     """Of a transposed convolution's result.
 
@@ -112,8 +122,10 @@ def transposed_shape(
     strides, pads, dilations, more = (
         each(what, one, len(lengths), lowest) for (what, lowest), one in zip(least.items(), how, strict=True)
     )
-    if any(one >= step for one, step in zip(more, strides, strict=True)):
-        raise DeviceError(f"output_padding={more} with stride={strides}: expected less than the stride")
+    if any(one >= max(pair) for one, *pair in zip(more, strides, dilations, strict=True)):
+        raise DeviceError(
+            f"output_padding={more} with stride={strides} and dilation={dilations}: expected less than one of them"
+        )
     given = zip(lengths, window, strides, pads, dilations, more, strict=True)
     found = tuple(
         (length - 1) * step - 2 * pad + apart * (places - 1) + extra + 1

@@ -19,11 +19,15 @@ CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((1, 6, 7, 8), (4, 3, 3, 2), {"groups": 2, "padding": (2, 1), "dilation": (2, 1)}),
     ((2, 4, 5, 6), (4, 1, 4, 3), {"groups": 4, "padding": "same"}),
     ((1, 8, 3, 4, 5), (6, 8, 2, 1, 2), {"padding": "valid"}),
+    ((2, 4, 6, 5), (8, 4, 3, 2), {"padding": 1, "right_padding": (-2, 3)}),
     ((0, 4, 5, 6), (8, 4, 3, 3), {}),
 ]  # fmt: skip
 
 
-def convolved(x: Array, weight: Array, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Array:
+def convolved(
+    x: Array, weight: Array, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+    right_padding: Any = None,
+) -> Array:  # fmt: skip
     """With channels first, in float64, a place of the window after the other."""
     rank = x.ndim - 2
     stride, dilation = ([one] * rank if isinstance(one, int) else one for one in (stride, dilation))
@@ -32,8 +36,10 @@ def convolved(x: Array, weight: Array, stride: Any = 1, padding: Any = 0, dilati
         ends = [(span // 2, span - span // 2) for span in spans]
     else:
         padding = 0 if padding == "valid" else padding
-        ends = [(one, one) for one in ([padding] * rank if isinstance(padding, int) else padding)]
-    x = np.pad(exact(x), [(0, 0), (0, 0), *ends])
+        left = [padding] * rank if isinstance(padding, int) else padding
+        ends = [*zip(left, right_padding or left, strict=True)]
+    x = np.pad(exact(x), [(0, 0), (0, 0), *((before, max(behind, 0)) for before, behind in ends)])
+    x = x[(..., *(slice(length + min(end, 0)) for length, (_, end) in zip(x.shape[2:], ends, strict=True)))]
     positions = [(n - span - 1) // step + 1 for n, span, step in zip(x.shape[2:], spans, stride, strict=True)]
     apart = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
     w = exact(weight).reshape(groups, -1, *weight.shape[1:])
@@ -84,6 +90,9 @@ X, W = np.zeros((1, 4, 5, 6), np.float16), np.zeros((8, 2, 3, 3), np.float16)
     (lambda: nn.conv1d(X, W), r"x: shape \(1, 4, 5, 6\); expected 3 dimensions"),
     (lambda: nn.conv2d(X, W, groups=2, padding="some"), "padding=some: expected numbers, same or valid"),
     (lambda: nn.conv2d(X, W, groups=2, padding="same", stride=2), "padding=same with stride="),
+    (lambda: nn.conv2d(X, W, groups=2, padding="same", right_padding=1),
+     "right_padding=1 with padding=same: expected numbers for both"),
+    (lambda: nn.conv2d(X, W, groups=2, right_padding=-3), r"x has lengths \(2, 3\) with its padding"),
     (lambda: nn.conv2d(X, W, groups=2, stride=(1, 2, 3)), "expected one number, or 2"),
     (lambda: nn.conv2d(X, W, groups=2, activation="soft"), "activation=soft: expected one of"),
     (lambda: nn.conv2d(X, W.astype(np.float32), groups=2), "weight: elements are f32; expected f16"),

@@ -19,6 +19,7 @@ CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((1, 6, 4, 5), (6, 2, 3, 2), {"groups": 2, "padding": (2, 0), "stride": (3, 1), "dilation": (2, 3)}),
     ((2, 4, 3, 1), (4, 1, 2, 2), {"groups": 4, "stride": 2}),
     ((1, 3, 2, 3, 2), (3, 8, 2, 1, 2), {"stride": (1, 2, 2), "output_padding": (0, 1, 1)}),
+    ((2, 4, 3, 2), (4, 8, 2, 3), {"padding": (1, 0), "dilation": (3, 4), "output_padding": (2, 3)}),
     ((0, 4, 5, 6), (4, 8, 3, 3), {}),
 ]
 
@@ -73,12 +74,15 @@ def test_an_output_that_is_given(session: nn.Session) -> None:
     assert_close(out, spread(x, weight, stride=2))
 
 
-def test_gradients(session: nn.Session) -> None:
-    """Those of PyTorch, of what is added to the last places as well."""
+@pytest.mark.parametrize("how", [
+    ([2, 3], [1, 0], [1, 2], 2, [2, 1]),
+    ([1, 1], [0, 1], [2, 2], 2, [3, 3]),
+])  # fmt: skip
+def test_gradients(session: nn.Session, how: tuple[Any, ...]) -> None:
+    """Those of PyTorch, of what is added to the last places as well, by as much as a stride and more."""
     torch = pytest.importorskip("torch")
     given = [torch.from_numpy(normal(*shape)).requires_grad_() for shape in ((2, 6, 3, 4), (6, 4, 3, 2), (8,))]
     same = [one.detach().double().requires_grad_() for one in given]
-    how = [2, 3], [1, 0], [1, 2], 2, [2, 1]
     found, wanted = nn.conv_transpose2d(*given, *how), torch.nn.functional.conv_transpose2d(*same, *how)
     dy = torch.from_numpy(normal(*wanted.shape))
     found.backward(dy)
@@ -94,7 +98,7 @@ X, W = np.zeros((1, 4, 5, 6), np.float16), np.zeros((4, 2, 3, 3), np.float16)
     (lambda: nn.conv_transpose2d(X[:, :3], W), r"x of shape \(1, 3, 5, 6\), weight .*: expected 4 channels of x"),
     (lambda: nn.conv_transpose2d(X, W, groups=3), "groups=3: expected 4 channels of x, and as many in every group"),
     (lambda: nn.conv_transpose1d(X, W), r"x: shape \(1, 4, 5, 6\); expected 3 dimensions"),
-    (lambda: nn.conv_transpose2d(X, W, stride=2, output_padding=2), "output_padding=.2, 2. .* less than the stride"),
+    (lambda: nn.conv_transpose2d(X, W, stride=2, output_padding=2), "output_padding=.2, 2. .*: expected less than one"),
     (lambda: nn.conv_transpose2d(X, W, padding=(4, 0)), r"the result has lengths \(-1, 8\); expected at least 1"),
     (lambda: nn.conv_transpose2d(X, W, padding="same"), "padding=same: expected whole numbers"),
     (lambda: nn.conv_transpose2d(X, W, np.zeros(4, np.float16)), "bias: shape"),

@@ -91,7 +91,7 @@ def draw(seed: int) -> dict[str, Any]:
     image = tuple(random.randint(1, (40, 7, 3)[rank - 1]) + (span if fits else 0) for span in spans)
     return {
         "n": random.choice((0, 1, 1, 2, 2, 3, 3)), "g": g, "c": c, "k": k, "image": image, "window": window,
-        "strides": each(1, 3), "dilations": dilations, "pads": each(0, 3), "right_pads": each(0, 3),
+        "strides": each(1, 3), "dilations": dilations, "pads": each(0, 3), "right_pads": each(-2, 3),
         "dtype": random.choice(("f16", "bf16", "f32", "i8", "fp8")),
     }  # fmt: skip
 
@@ -113,7 +113,7 @@ def draw_alike(seed: int) -> dict[str, Any]:
     return {
         "n": random.randint(1, 3), "g": 2, "c": random.choice((8, 24, 40)), "k": random.choice((8, 24, 40)),
         "image": tuple(random.randint(1, 4) + span for span in spans), "window": window, "strides": each(1, 3),
-        "dilations": dilations, "pads": pads if any(pads) else (1, 0), "right_pads": each(0, 3),
+        "dilations": dilations, "pads": pads if any(pads) else (1, 0), "right_pads": each(-2, 3),
         "dtype": "f16", "block": (32, 32, 32), "wave": (1, 1),
     }  # fmt: skip
 

@@ -31,7 +31,7 @@ GEOMETRIES: tuple[dict[str, Any], ...] = (
     {"n": 2, "g": 24, "image": (7, 6)},
     {"n": 2, "g": 7, "image": (23,), "window": 4, "strides": 3, "dilations": 2, "pads": 2, "right_pads": 5},
     {"n": 1, "g": 66, "image": (4, 5, 3), "window": (3, 1, 2), "strides": (1, 2, 1), "pads": (1, 0, 1)},
-    {"n": 3, "g": 16, "image": (9, 8), "window": (2, 5), "pads": 0, "strides": 2},
+    {"n": 3, "g": 16, "image": (9, 8), "window": (2, 5), "pads": 0, "right_pads": (-3, 2), "strides": 2},
 )  # fmt: skip
 CHANNELS = tuple(itertools.product((1, 2, 3, 4, 5, 8), (1, 2, 4, 8)))
 DEFAULT = {30, 71}

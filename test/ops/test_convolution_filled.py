@@ -22,7 +22,7 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
                 "right_pads": (1, 4)}),
     ("gfx90a", {"n": 3, "c": 5, "k": 33, "image": (17,), "window": (4,), "pads": 1, "dtype": "bf16", "strides": 3}),
     ("gfx950", {"n": 1, "c": 9, "k": 8, "image": (5, 4, 6), "window": (2, 3, 2), "dilations": (2, 1, 1),
-                "pads": (1, 0, 2), "dtype": "fp8"}),
+                "pads": (1, 0, 2), "right_pads": (1, 0, -2), "dtype": "fp8"}),
     ("gfx942", {"n": 2, "c": 3, "k": 8, "image": (6, 9), "window": (2, 3), "pads": 0, "dtype": "i8", "split_k": 2}),
     ("gfx90a", {"n": 2, "c": 7, "k": 12, "image": (5, 6), "window": 3, "channels": "first", "dtype": "f32",
                 "op": "relu(acc + d0) + d1", "d_kind": "row,full"}),

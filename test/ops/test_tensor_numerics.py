@@ -125,7 +125,7 @@ PATCHES: list[Keys] = [
         {"image": (9, 7), "window": (3, 2), "c": 5, "g": 2, "strides": (2, 1), "dilations": (1, 2), "pads": (1, 0),
          "right_pads": (0, 2)},
         {"image": (5, 6, 4), "window": (2, 3, 1), "c": 8, "pads": (1, 1, 0)},
-        {"image": (17,), "window": (4,), "c": 3, "pads": (0,)},
+        {"image": (17,), "window": (4,), "c": 3, "pads": (0,), "right_pads": (-3,)},
         {"image": (2, 2), "window": (3, 3), "pads": (0,)},
         {"n": 0},
     )
@@ -136,6 +136,7 @@ POOLS: list[Keys] = [
     for keys in (
         {"image": (9, 7), "c": 5},
         {"image": (8, 8), "c": 64, "pads": (0,), "n": 1},
+        {"image": (8, 9), "c": 8, "pads": (1,), "right_pads": (-2, -1), "n": 1},
         {"image": (5, 6, 7), "window": (2, 3, 2), "strides": (2, 1, 1), "dilations": (1, 2, 1), "pads": (1, 0, 0),
          "right_pads": (0, 2, 0), "c": 16, "n": 1},
         {"image": (2, 2), "window": (1, 5), "pads": (0,), "c": 3},

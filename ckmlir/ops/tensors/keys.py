@@ -73,5 +73,5 @@ class PerDimension(ShapeKey, frozen=True):
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
         rank = random.choice((1, len(self.lengths(request))))
-        small = (0, 1, 1, 2, 2, 3, 5, random.randint(0, 40))
+        small = (-1, 0, 1, 1, 2, 2, 3, 5, random.randint(0, 40))
         return tuple(max(random.choice(small), self.minimum) for _ in range(rank))

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ckmlir.lang import Scalar, View
 
 MOST_SPATIAL = 3
+LEAST_PAD = -MAXIMUM_SIZE
+"""Behind images: windows leave out so many of their last places."""
 PARAMETERS = ("image", "window", "stride", "dilation", "left", "right")
 
 
@@ -125,7 +127,7 @@ def sliding_keys(image: tuple[int, ...], window: tuple[int, ...], pad: int, stri
         key("strides", (stride,), "distance of neighbouring positions", minimum=1),
         key("dilations", (1,), "distance of neighbours within the window", minimum=1),
         key("pads", (pad,), "padding before the image"),
-        key("right_pads", None, "padding behind the image; default: pads"),
+        key("right_pads", None, "padding behind the image; below 0: places left out; default: pads", minimum=LEAST_PAD),
     )
 
 
