@@ -43,7 +43,7 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
                  "pads": (0, 1), "strides": (1, 2), "block": ("64x64x32",)},
     "conv_bwd_data": {"n": (1, 3), "c": (3, 8, 32), "k": (8, 20), "g": (1, 2), "image": ("7", "5x6"), "window": (1, 3),
                       "pads": (0, 1), "strides": (1, 2), "block": ("64x64x32",)},
-    "conv_bwd_weight": {"n": (1, 3), "c": (3, 8, 32), "k": (8, 20), "g": (1, 2), "image": ("7", "5x6"),
+    "conv_bwd_weight": {"n": (3, 32), "c": (3, 8, 32), "k": (8, 20), "g": (1, 2), "image": ("7", "5x6"),
                         "window": (1, 3), "pads": (0, 1), "block": ("64x64x32",), "split_k": (None, 2)},
     "grouped_gemm": {"m": ("1", "64,129", "0,5,64"), "n": ("8", "64", "100"), "k": ("32", "40"), "block": ("64x64x32",),
                      "persistent": (None, 0, 1), "split_k": (1, 2)},

@@ -12,14 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.contraction.contraction_spec import DEPTHWISE
 from ckmlir.ops.contraction.depthwise import DepthwiseSpec
 from ckmlir.ops.contraction.residues import CHANNELS, ResiduesSpec, known_channels
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, PARAMETERS, Sliding, image_steps
 
-PARTS = ("forward", "weight")
-"""Which matrix the patches are: A, with K within windows; B, with K along images and positions."""
+PARTS = ("forward", "weight", "places")
+"""Which matrix the patches are: A, with K within windows; B, with K along images and their positions; B, with K along
+positions and all images at each.
+"""
 
 
 class WindowsSpec(Struct, frozen=True):
@@ -32,6 +35,8 @@ class WindowsSpec(Struct, frozen=True):
         few: whether they do, and have no more places than `View.embed` calls few.
         channels: what divides those of a group, 128 at most. Where the loop's steps do too, a step is in one place of
             the window, and what a step has in common costs no vector arithmetic. Of columns it says which lanes are.
+        images: what divides their number, 128 at most, where K goes along them at each position. Where the loop's steps
+            do too, a step is at one position.
     """
 
     part: str
@@ -39,27 +44,32 @@ class WindowsSpec(Struct, frozen=True):
     padded: bool
     channels: int
     few: bool = False
+    images: int = 1
 
     @property
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
         reach = "few" if self.few else "padded" if self.padded else "inside"
-        return f"{self.part}:{self.rank}:{reach}:{self.channels}"
+        images = f":{self.images}" * (self.part == "places")
+        return f"{self.part}:{self.rank}:{reach}:{self.channels}{images}"
 
     @staticmethod
     def parse(text: str) -> WindowsSpec:
         """The inverse of `word`. Raises ValueError for other texts."""
-        part, rank, reach, channels = text.split(":")
+        part, rank, reach, *known = text.split(":")
         if part not in PARTS or not rank.isdigit() or not 1 <= int(rank) <= MOST_SPATIAL:
             raise ValueError(text)
-        if reach not in ("few", "padded", "inside") or channels not in CHANNELS:
+        if reach not in ("few", "padded", "inside") or not {*known} <= {*CHANNELS}:
             raise ValueError(text)
-        return WindowsSpec(part, int(rank), reach != "inside", int(channels), reach == "few")
+        if len(known) != (2 if part == "places" else 1):
+            raise ValueError(text)
+        channels, images = map(int, (*known, "1")[:2])
+        return WindowsSpec(part, int(rank), reach != "inside", channels, reach == "few", images)
 
     @property
     def image(self) -> str:
         """Which operand the patches are."""
-        return {"forward": "a", "weight": "b"}[self.part]
+        return "a" if self.part == "forward" else "b"
 
     def arguments(self) -> list[str]:
         """Kernel arguments in place of the distances of the matrices' rows."""
@@ -106,6 +116,11 @@ class Windows(Struct, frozen=True):
         known = known_channels(self.channels)
         few = self.part == "forward" and self.sliding.has_few_places
         return WindowsSpec(self.part, self.sliding.rank, self.sliding.padded, known, few and self.sliding.padded)
+
+    @property
+    def by_place(self) -> WindowsSpec:
+        """What a kernel has to know whose K goes along positions and all images at each, in place of the other way."""
+        return replace(self.described, part="places", images=known_channels(self.images))
 
     @property
     def image(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import accumulate
 from operator import mul
 from types import SimpleNamespace
 
@@ -102,6 +103,31 @@ def weight(spec: ContractionSpec, work: Work) -> list[Operand]:
     return [a, LaterMatrix("b", b, bk, work.begin - at)]
 
 
+def places(spec: ContractionSpec, work: Work) -> list[Operand]:
+    """The patches are B, and K counts all images at one position, then those at the next: what steps have in common is
+    the position.
+    """
+    bm, bn, bk = spec.block
+    windows, given = WindowsSpec.parse(spec.windows), work.distances
+    images = given.images.multiple_of(windows.images)
+    x = _slid(work.arrays["b"], images, given, windows, _channels(spec, windows, given), spec.align[1])
+    x = x.merge(*range(windows.rank + 1, x.descriptor.rank))
+    positions = _positions(given, windows)
+    steps = accumulate(reversed(positions), mul, initial=given.lda.multiple_of(spec.align[0]))
+    dy = view(work.arrays["a"], (images, *positions, work.sizes["m"]), (*reversed([*steps]), 1))
+    a = Following(_by_place(dy), work.row, bm)
+    b = InQuads(
+        _by_place(x), work.column, bn, waves=spec.wave_count, vector=spec.align[1], ragged="k" in spec.pad
+    )
+    return [Matrix("a", a, bk), Matrix("b", b, bk)]
+
+
+def _by_place(seen: View) -> View:
+    """(images, positions…, columns) as (columns, positions and images)."""
+    columns = seen.descriptor.rank - 1
+    return seen.permute(*range(1, columns), 0, columns).merge(*range(columns)).permute(1, 0)
+
+
 def _from(first: Scalar, spec: ContractionSpec, work: Work) -> Work:
     """A part whose A begins at its first k, so that only what the part takes has to be within the reach of 32 bits."""
     pitch = work.distances.lda.multiple_of(spec.align[0])
@@ -128,10 +154,15 @@ def _patches(
     """
     windows = WindowsSpec.parse(spec.windows)
     align = spec.align["ab".index(windows.image)]
-    channels = given.channels.multiple_of(max(align, windows.channels))
-    seen, row = images_from(pointer, given, windows, position, channels, align)
+    seen, row = images_from(pointer, given, windows, position, _channels(spec, windows, given), align)
     rows = range(windows.rank + 1)
     return seen.merge(*rows).merge(*range(1, windows.rank + 2)), row
+
+
+def _channels(spec: ContractionSpec, windows: WindowsSpec, given: SimpleNamespace) -> Scalar:
+    """Of a group, with what is known to divide them."""
+    found: Scalar = given.channels.multiple_of(max(spec.align["ab".index(windows.image)], windows.channels))
+    return found
 
 
 def images_from(
@@ -147,13 +178,29 @@ def images_from(
 
     Addresses count from that image, so that only what a block spans has to be within the reach of 32 bits.
     """
-    spatial = range(windows.rank)
-    positions = [getattr(given, f"positions{dim}") for dim in spatial]
-    each = reduce(mul, positions)
+    each = reduce(mul, _positions(given, windows))
     first = position // each
     step = given.image_step.multiple_of(align)
     begin = pointer.offset((first.to("i64") * step.to("i64")).multiple_of(align))
-    lengths = [given.images - first, *(getattr(given, f"image{dim}") for dim in spatial)]
-    strides = [step, *(getattr(given, f"space_step{dim}").multiple_of(align) for dim in spatial)]
-    images = view(begin, (*lengths, channels), (*strides, 1))
-    return slide(images, given, positions, padded=windows.padded, few=windows.few), position - first * each
+    return _slid(begin, given.images - first, given, windows, channels, align), position - first * each
+
+
+def _slid(
+    pointer: Pointer,
+    images: Scalar,
+    given: SimpleNamespace,
+    windows: WindowsSpec | DepthwiseSpec,
+    channels: Scalar,
+    align: int,
+) -> View:
+    """So many images as (images, positions, places in the window, channels)."""
+    spatial = range(windows.rank)
+    lengths = (images, *(getattr(given, f"image{dim}") for dim in spatial), channels)
+    strides = [given.image_step, *(getattr(given, f"space_step{dim}") for dim in spatial)]
+    whole = view(pointer, lengths, (*(stride.multiple_of(align) for stride in strides), 1))
+    return slide(whole, given, _positions(given, windows), padded=windows.padded, few=windows.few)
+
+
+def _positions(given: SimpleNamespace, windows: WindowsSpec | DepthwiseSpec) -> list[Scalar]:
+    """Of windows, along each dimension."""
+    return [getattr(given, f"positions{dim}") for dim in range(windows.rank)]

@@ -6,7 +6,8 @@ channel of x, sums over images and positions. Those are many and the results few
 (`split_k`, by default as many parts as the chip has room for). By `reduction=workspace` a second kernel adds the parts
 in their order, and two runs give the same bits; by `atomic` memory does. A part's pointers move to where it begins, so
 that only what it takes of dy and of the images has to be within the reach of 32-bit offsets: of larger arrays there are
-as many parts as that needs.
+as many parts as that needs. Where a step's positions divide the images of smaller arrays, sums go along all images at a
+position before the next one, so that a step has one position, whose place in the images no lane has to find.
 
 Arrays: dy (n, positions…, g, k), x (n, image…, g, c), D tensors that op names and dw, each (g, k, window…, c), packed.
 With `b_dtype` one of dy and x is of fp8 and the other of bf8.
@@ -18,7 +19,8 @@ channels and columns; groups; parts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -31,11 +33,13 @@ from ckmlir.ops.contraction.block_sizes import LARGE
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
+from ckmlir.ops.contraction.windows import Windows, WindowsSpec
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.scalars import ceil_div
+from ckmlir.ops.spec import Reason
 from ckmlir.ops.tensors.sliding import image_steps
 from ckmlir.targets import Target
 
@@ -65,6 +69,25 @@ class ConvBwdWeight(ConvolutionOperator):
         problem = ConvolutionProblem(**fields, geometry=shapes)
         each = problem.k if longest is None else longest
         return self._within_reach(problem, {"a": each, "b": each, "c": problem.m})
+
+    def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
+        """Those of a product; K goes along all images at a position where steps divide these and pointers stay."""
+        for spec in super().proposals(problem, target):
+            yield dataclasses.replace(spec, windows=_seen_by(spec.block[2], problem))
+
+    def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
+        windows = problem.windows
+        if not spec.windows.startswith("places:") or not isinstance(windows, Windows):
+            return super().mismatches(problem, spec, target)
+        known, reasons = WindowsSpec.parse(spec.windows), []
+        if not _divides(known.images, windows.images):
+            why = f"there are {windows.images} images"
+            reasons.append(Reason("windows", spec.windows, why, f"expected a divisor, or {windows.word}"))
+        if problem.longest_part is not None:
+            why = "pointers move to the image where a part begins"
+            reasons.append(Reason("windows", spec.windows, why, f"expected {windows.word}"))
+        alike = dataclasses.replace(spec, windows=replace(known, part="weight", images=1).word)
+        return reasons + super().mismatches(problem, alike, target)
 
     def _longest_part(self, shapes: Geometry, single: Problem) -> int | None:
         """Positions of which dy, and the images that they are in, are within the reach of 32-bit offsets; None: all.
@@ -110,12 +133,25 @@ class ConvBwdWeight(ConvolutionOperator):
     def kernels(self, target: Target) -> list[ContractionSpec]:
         requests: tuple[dict[str, object], ...] = (
             {"c": 64, "k": 64}, {"c": 64, "k": 64, "reduction": "atomic", "out": "f32"}, {"c": 32, "k": 64, "g": 2},
+            {"n": 128, "c": 128, "k": 128},
             {"c": 3, "k": 64, "window": (7, 7), "strides": (2,), "pads": (3,)},
             {"c": 256, "k": 64, "window": (1,), "pads": (0,)}, {"c": 64, "k": 128, "image": (8, 16, 16)},
         )  # fmt: skip
         problems = [self.problem(**{"n": 32, **keys}, dtype=dtype) for keys in requests for dtype in ("f16", "bf16")]
         specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
         return [spec for spec in specs if not self.validate(spec, target)]
+
+
+def _seen_by(depth: int, problem: Problem) -> str:
+    """How a kernel sees patches whose steps are so deep, as `ContractionSpec.windows` has it."""
+    windows = problem.windows
+    if isinstance(windows, Windows) and problem.longest_part is None and _divides(depth, windows.images):
+        return windows.by_place.word
+    return problem.windows_word
+
+
+def _divides(depth: int, images: int) -> bool:
+    return images > 0 and images % depth == 0
 
 
 OPERATOR = ConvBwdWeight()

@@ -1,0 +1,110 @@
+"""Gradients of weights whose sums go along all images at a position, then along those at the next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from convolution_cases import Bench, weight_gradient
+from operator_runner import CHIPS
+
+from ckmlir.compiler import CompiledKernel, compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.scheduling.workbench import Workbench
+from ckmlir.sim.decode import disassemble, instruction_mix
+from ckmlir.targets import get_target
+
+OPERATOR = find_operator("conv_bwd_weight")
+GFX942 = get_target("gfx942")
+CASES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gfx942", {"n": 64, "c": 8, "k": 24, "g": 2, "image": (3, 2), "strides": (2, 1), "dilations": (1, 2),
+                "right_pads": (2, 3), "block": (32, 32, 64)}),
+    ("gfx90a", {"n": 64, "c": 5, "k": 7, "image": (9,), "window": 4, "dtype": "f32", "split_k": 3}),
+    ("gfx950", {"n": 128, "c": 16, "k": 8, "image": (2, 1, 3), "window": (1, 2, 2), "dtype": "bf16",
+                "reduction": "atomic", "out": "f32"}),
+    ("gfx942", {"n": 256, "c": 16, "k": 16, "image": (2, 3), "dtype": "fp8", "b_dtype": "bf8"}),
+    ("gfx90a", {"n": 64, "c": 3, "k": 4, "image": (3, 3), "window": 2, "strides": 3, "dtype": "f64"}),
+    ("gfx950", {"n": 256, "c": 32, "k": 8, "image": (2, 2), "dtype": "i8", "op": "acc + d0"}),
+)  # fmt: skip
+FEW = (0, 1)
+
+
+@pytest.mark.parametrize("number", [
+    pytest.param(number, marks=() if number in FEW else pytest.mark.full) for number in range(len(CASES))
+])  # fmt: skip
+def test_gradients(number: int) -> None:
+    """One to three dimensions, groups, parts in a workspace and by atomics, and single elements, under all checkers."""
+    chip, keys = CASES[number]
+    bench = Bench(OPERATOR, chip)
+    arrays, outputs = bench.run(keys)
+    assert [spec.windows.partition(":")[0] for spec in bench.kernels] == ["places"]
+    if "op" not in keys:
+        by_loops = weight_gradient(keys, arrays["dy"], arrays["x"], outputs["dw"].shape)
+        np.testing.assert_allclose(outputs["dw"].astype(np.float64), by_loops, rtol=1e-6, atol=1e-5)
+
+
+def test_where_steps_divide_the_images() -> None:
+    """And all of them are within the reach of one pointer; kernels take more images than they know to divide."""
+    def seen(**keys: object) -> str:
+        return OPERATOR.spec(OPERATOR.problem(c=128, k=128, **keys), GFX942).windows
+
+    assert seen(n=64) == "places:2:padded:128:64"
+    assert seen(n=32) == seen(n=96) == "weight:2:padded:128"
+    assert seen(n=32, block=(128, 128, 32)) == "places:2:padded:128:32"
+    assert seen(n=64, image=(500, 500)) == "weight:2:padded:128"
+    spec = OPERATOR.spec(OPERATOR.problem(n=64), GFX942)
+    assert not OPERATOR.mismatches(OPERATOR.problem(n=384), spec, GFX942)
+
+
+@pytest.mark.parametrize(("keys", "words"), [
+    ({"n": 96}, "there are 96 images; expected a divisor, or weight:2:padded:64"),
+    ({"n": 128, "image": (500, 500)}, "pointers move to the image where a part begins"),
+    ({"n": 128, "c": 8}, "windows=weight:2:padded:64: the kernel is another one; expected weight:2:padded:8"),
+])  # fmt: skip
+def test_kernels_of_others(keys: dict[str, Any], words: str) -> None:
+    spec = OPERATOR.spec(OPERATOR.problem(n=128), GFX942)
+    reasons = OPERATOR.mismatches(OPERATOR.problem(**keys), spec, GFX942)
+    assert any(words in str(reason) for reason in reasons), reasons
+
+
+def turns(kernel: CompiledKernel) -> list[dict[str, int]]:
+    """The instructions by kind of the first turn at a position, and of those that stay there."""
+    code = disassemble(kernel.code_object, kernel.kernel_name)
+    place = {one.address: number for number, one in enumerate(code)}
+    loops = [
+        instruction_mix(code[place[one.branch_target] : number + 1])
+        for number, one in enumerate(code)
+        if one.branch_target in place and place[one.branch_target] <= number
+    ]
+    fewest = min(mix["mfma"] for mix in loops if mix["mfma"])
+    return [dict(mix) for mix in loops if mix["mfma"] == fewest]
+
+
+@pytest.mark.parametrize(
+    ("chip", "staying", "first", "scalar"),
+    [
+        ("gfx942", 32, 40, 30),
+        *(pytest.param(*one, marks=pytest.mark.full) for one in (("gfx90a", 32, 40, 30), ("gfx950", 0, 16, 60))),
+    ],
+)
+def test_a_step_has_one_position(chip: str, staying: int, first: int, scalar: int) -> None:
+    """For 32 matrix instructions so many of the vector unit, with those that transpose, and no more scalar ones."""
+    target = get_target(chip)
+    spec = OPERATOR.spec(OPERATOR.problem(n=64, c=64, k=256), target)
+    kernel = compile_kernel(OPERATOR, spec, target)
+    counts = [{name: 32 * mix[name] / mix["mfma"] for name in ("valu", "salu")} for mix in turns(kernel)]
+    assert len(counts) == 2
+    assert sorted(mix["valu"] for mix in counts) == [staying, first]
+    assert max(mix["salu"] for mix in counts) <= scalar
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_schedules_are_proved(chip: str) -> None:
+    target = get_target(chip)
+    spec = OPERATOR.spec(OPERATOR.problem(n=128, c=8, k=16, image=(9, 9), g=2), target)
+    assert spec.windows.startswith("places:")
+    bench = Workbench.of(OPERATOR, spec, target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
