@@ -71,6 +71,13 @@ def is_float(type_: ir.Type) -> bool:
     return name_of(type_) in _BITS
 
 
+def zero_of(type_: ir.Type) -> ir.Attribute:
+    """The constant 0 of an element type, or of a vector."""
+    if isinstance(type_, ir.VectorType):
+        return ir.DenseElementsAttr.get_splat(type_, zero_of(type_.element_type))
+    return ir.FloatAttr.get(type_, 0.0) if is_float(type_) else ir.IntegerAttr.get(type_, 0)
+
+
 def dtype_of(type_: ir.Type) -> str:
     """The dtype name of an element type, as matrix instructions know it: either format of fp8 is `fp8`."""
     name = name_of(type_)

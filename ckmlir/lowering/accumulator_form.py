@@ -6,9 +6,12 @@ moves. Such accumulators are better off as a whole in the second kind: vector ar
 only matrix instructions do. LLVM is told by writing the instruction as inline assembly, with an operand of that kind
 that is input and output.
 
+Accumulators that begin as zeros are products of zeros, all in one piece of assembly. Of zeros LLVM would write each
+register by itself, and take a fifth of its time for that.
+
 LLVM's hazard recognizer does not see into inline assembly. Where accumulators begin and end, a join of all of them
-(assembly of nothing but wait states) keeps the distances, by data dependence; `ckmlir.compiler` has the machine code of
-such kernels checked as a whole.
+(assembly of nothing but wait states, or these products) keeps the distances, by data dependence; `ckmlir.compiler` has
+the machine code of such kernels checked as a whole.
 
 The rule holds for every kernel: of at most 4 waves (more have no second kind to spare), with 129 to 256 accumulators
 that go round a loop and that only matrix instructions touch there, whose operands come from memory as they are.
@@ -19,13 +22,15 @@ from itertools import permutations
 
 from msgspec import Struct, field
 
-from ckmlir.dialect.build import producer, value
-from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.build import producer, text_of, value
+from ckmlir.dialect.scalars import bits, zero_of
 from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.mlir import ir
 from ckmlir.passes.flow import Flow
 from ckmlir.passes.vectors import is_join
+from ckmlir.targets import Target
 from ckmlir.targets.cdna import SIMDS
+from ckmlir.targets.mfma import MfmaInstruction
 
 MATRIX = "ck.mfma"
 ACCUMULATION = "ck.accumulation_registers"
@@ -65,7 +70,7 @@ class _Web(Struct):
     """By block: its arguments that other operations use."""
 
 
-def use_accumulator_form(function: ir.Operation, matrix: list[ir.Operation], waves: int) -> bool:
+def use_accumulator_form(function: ir.Operation, matrix: list[ir.Operation], waves: int, target: Target) -> bool:
     """Mark the matrix instructions of a kernel of fragments that take the form, and join accumulators where they begin
     and end. Whether there are any.
     """
@@ -78,7 +83,7 @@ def use_accumulator_form(function: ir.Operation, matrix: list[ir.Operation], wav
         op.attributes[ACCUMULATION] = ir.UnitAttr.get(function.context)
     for place, edges in _beginnings(function, [edge for entry in web.entries.items() for edge in _edges(*entry)]):
         with ir.InsertionPoint(place), place.location:
-            _, joined = _join(BEGIN, _brought(edges[0]))
+            joined = _begun(_brought(edges[0]), web, target)
         for branch, numbers in edges:
             for number, accumulators in zip(numbers, joined, strict=True):
                 branch.operands[number] = accumulators
@@ -178,6 +183,37 @@ def _brought(edge: _Edge) -> list[ir.Value]:
     return [branch.operands[number] for number in numbers]
 
 
+def _begun(values: list[ir.Value], web: _Web, target: Target) -> list[ir.Value]:
+    """What matrix instructions find in their accumulators at first, in accumulation registers."""
+    if not all(map(_is_zero, values)):
+        return _join(BEGIN, values)[1]
+    kinds = {op.results[0].type: target.mfma(text_of(op, "instruction")) for op in web.instructions}
+    wanted = dict.fromkeys(side for item in values for side in _factors(kinds[item.type]))
+    place = {side: len(values) + number for number, side in enumerate(wanted)}
+    lines = [BEGIN]
+    for number, item in enumerate(values):
+        kind = kinds[item.type]
+        left, right = (place[side] for side in _factors(kind))
+        lines.append(f"{kind.mnemonic} ${number}, ${left}, ${right}, 0{kind.modifiers}")
+    # Results are written before the last factors are read, but these are in registers of the other kind.
+    constraints = ",".join(["=a"] * len(values) + ["v"] * len(wanted))
+    zeros = [value("llvm.mlir.zero", ir.Type.parse(side), []) for side in wanted]
+    return _assembled("\n".join(lines), [item.type for item in values], zeros, constraints)[1]
+
+
+def _factors(kind: MfmaInstruction) -> tuple[str, str]:
+    """The types of what an instruction multiplies."""
+    return kind.a_type, kind.b_type
+
+
+def _is_zero(item: ir.Value) -> bool:
+    """Whether a value, or all elements of a vector, are the constant 0."""
+    owner = producer(item)
+    if owner is not None and owner.name == "vector.broadcast":
+        return _is_zero(owner.operands[0])
+    return owner is not None and owner.name == "arith.constant" and owner.attributes["value"] == zero_of(item.type)
+
+
 def _only_one(flow: Flow, places: list[int]) -> bool:
     """Whether no way from the last block before all of these leads to two of them."""
     common = flow.last_before(places)
@@ -227,16 +263,22 @@ def _registers(vector: ir.Type) -> int:
 
 def _join(text: str, values: list[ir.Value]) -> tuple[ir.Operation, list[ir.Value]]:
     """An instruction that all values pass through, in accumulation registers, and the values behind it."""
-    numbers = range(len(values))
-    types = ", ".join(str(item.type) for item in values)
-    struct = ir.Type.parse(f"!llvm.struct<({types})>") if len(values) > 1 else values[0].type
-    constraints = ",".join(["=a"] * len(values) + [str(number) for number in numbers])
-    result = assembly(struct, values, text, constraints)
-    if len(values) == 1:
+    constraints = ",".join(["=a"] * len(values) + [str(number) for number in range(len(values))])
+    return _assembled(text, [item.type for item in values], values, constraints)
+
+
+def _assembled(
+    text: str, results: list[ir.Type], operands: list[ir.Value], constraints: str
+) -> tuple[ir.Operation, list[ir.Value]]:
+    """Assembly of any number of results, and these."""
+    types = ", ".join(map(str, results))
+    struct = ir.Type.parse(f"!llvm.struct<({types})>") if len(results) > 1 else results[0]
+    result = assembly(struct, operands, text, constraints)
+    if len(results) == 1:
         return result.owner.operation, [result]
-    places = [{"position": ir.DenseI64ArrayAttr.get([number])} for number in numbers]
+    places = [{"position": ir.DenseI64ArrayAttr.get([number])} for number in range(len(results))]
     return result.owner.operation, [
-        value("llvm.extractvalue", values[number].type, [result], places[number]) for number in numbers
+        value("llvm.extractvalue", type_, [result], place) for type_, place in zip(results, places, strict=True)
     ]
 
 

@@ -8,7 +8,7 @@ Sources: CDNA2, CDNA3 and CDNA4 ISA, "LDS instructions" (DS_ADD_U32, DS_ADD_F32,
 
 from ckmlir.dialect.build import create, integer, integer_of, text_of, value
 from ckmlir.dialect.lds_layout import LdsLayout
-from ckmlir.dialect.scalars import bits, is_float
+from ckmlir.dialect.scalars import bits, is_float, zero_of
 from ckmlir.dialect.types import LdsType, describe
 from ckmlir.lowering.branches import only_where, where
 from ckmlir.lowering.context import Lowering
@@ -35,7 +35,7 @@ def lower_lds_gather(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     safe = value("arith.select", index.type, [inside.value, index, state.emit.constant(0)])
     pointer, alignment = _address(state, op, op.operands[0], safe, fragment)
     loaded = as_fragment(value("llvm.load", integers_of(fragment), [pointer], alignment), fragment)
-    zero = value("arith.constant", fragment, [], {"value": _zero(fragment)})
+    zero = value("arith.constant", fragment, [], {"value": zero_of(fragment)})
     return [value("arith.select", fragment, [inside.value, loaded, zero])]
 
 
@@ -84,9 +84,3 @@ def _combine(kind: str, element: ir.Value, pointer: ir.Value) -> ir.Value:
         "bin_op": integer(OPERATIONS[kind, is_float(element.type)]), "ordering": integer(MONOTONIC),
         "syncscope": ir.StringAttr.get("workgroup"),
     })  # fmt: skip
-
-
-def _zero(fragment: ir.Type) -> ir.Attribute:
-    element = ir.VectorType(fragment).element_type
-    number = ir.FloatAttr.get(element, 0.0) if is_float(element) else ir.IntegerAttr.get(element, 0)
-    return ir.DenseElementsAttr.get_splat(fragment, number)

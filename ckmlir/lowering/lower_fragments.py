@@ -138,7 +138,7 @@ def lower_function(
     fused = multiply_add.fuse([op for name in multiply_add.SUMS for op in named.get(name, [])])
     matrix = named.get(MATRIX, [])
     settle(function, named.get(SUM, []), matrix)
-    accumulation = use_accumulator_form(function, matrix, waves)
+    accumulation = use_accumulator_form(function, matrix, waves, target)
     exchanges = [op for name in EXCHANGES for op in named.get(name, [])]
     keep_distances(function, [] if accumulation else matrix, exchanges)
     if not accumulation:

@@ -10,8 +10,10 @@ module attributes {ck.target = "gfx942"} {
   // CHECK-LABEL: llvm.func @many
   // CHECK-SAME: ck.accumulation_registers
   // CHECK-SAME: passthrough = {{\[\[}}"amdgpu-sched-strategy", "iterative-minreg"]]
-  // Zeros become accumulators once, in front of the loop and of the way around it.
-  // CHECK: llvm.inline_asm "s_nop 1", "=a,=a,=a,=a,=a,=a,=a,=a,=a,0,1,2,3,4,5,6,7,8"
+  // Zeros become accumulators once, in front of the loop and of the way around it: products of zeros.
+  // CHECK-COUNT-1: llvm.mlir.zero : vector<4xf16>
+  // CHECK: llvm.inline_asm "s_nop 1\0Av_mfma_f32_32x32x8f16 $0, $9, $9, 0\0A
+  // CHECK-SAME: \0Av_mfma_f32_32x32x8f16 $8, $9, $9, 0", "=a,=a,=a,=a,=a,=a,=a,=a,=a,v"
   // CHECK: llvm.inline_asm "v_mfma_f32_32x32x8f16 $0, $1, $2, $0", "=a,v,v,0"
   // CHECK-NOT: rocdl.mfma
   // CHECK-NOT: "s_nop 1"

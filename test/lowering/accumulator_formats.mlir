@@ -4,6 +4,7 @@
 
 // CHECK-LABEL: llvm.func @formats
 // CHECK-SAME: ck.accumulation_registers
+// CHECK: v_mfma_f32_32x32x64_f8f6f4 $8, $9, $9, 0 cbsz:0 blgp:1", "=a,=a,=a,=a,=a,=a,=a,=a,=a,v"
 // CHECK: llvm.inline_asm "v_mfma_f32_32x32x64_f8f6f4 $0, $1, $2, $0 cbsz:0 blgp:1", "=a,v,v,0"
 !acc = vector<16xf32>
 !wide = vector<32xi8>
