@@ -82,11 +82,13 @@ UPDATES: dict[tuple[str, str], Update] = {
     ("add", "f32"): Update(1, _plain("fadd"), "buffer_atomic_add_f32"),
     ("add", "f64"): Update(1, _plain("fadd")),
     ("add", "i32"): Update(1, _intrinsic("add")),
+    ("add", "i64"): Update(1, _intrinsic("add")),
     ("add", "f16"): Update(2, _plain("fadd"), "buffer_atomic_pk_add_f16"),
     ("add", "bf16"): Update(2, _plain("fadd"), "buffer_atomic_pk_add_bf16", "global_atomic_pk_add_bf16"),
     ("max", "f32"): Update(1, _float_maximum),
     ("max", "f64"): Update(1, _plain("fmax")),
     ("max", "i32"): Update(1, _plain("smax")),
+    ("max", "i64"): Update(1, _intrinsic("smax")),
 }
 """By kind and element type."""
 

@@ -20,7 +20,8 @@ from ckmlir.sim.simulator import Simulator
 
 CHIPS = ("gfx90a", "gfx942", "gfx950")
 DTYPES: dict[str, Any] = {
-    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64, "i32": np.int32, "i8": np.int8,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+    "i32": np.int32, "i64": np.int64, "i8": np.int8,
 }  # fmt: skip
 
 

@@ -50,10 +50,10 @@ def compile_update(
 
 
 def expect_update(compiled: Compiled, kind: str, dtype: str, m: int = 7, n: int = 62, pitch: int = 66) -> None:
-    """Small integers add exactly in every type, in any order."""
-    random = np.random.default_rng(4)
-    x = random.integers(-9, 10, (GROUPS, *TILE)).astype(DTYPES[dtype])
-    y = random.integers(-9, 10, (9, pitch)).astype(DTYPES[dtype])
+    """Small integers add exactly in every type, in any order; of i64 they are multiples of 2^33."""
+    random, unit = np.random.default_rng(4), 1 << 33 if dtype == "i64" else 1
+    x = (random.integers(-9, 10, (GROUPS, *TILE)) * unit).astype(DTYPES[dtype])
+    y = (random.integers(-9, 10, (9, pitch)) * unit).astype(DTYPES[dtype])
     _, result = compiled.run(x, y, m, n, pitch, grid=(GROUPS, 1, 1))
     expected = y.copy()
     part = x[:, :m, :n].astype(np.float64)
@@ -65,7 +65,7 @@ def expect_update(compiled: Compiled, kind: str, dtype: str, m: int = 7, n: int 
 CASES = [
     (chip, kind, dtype)
     for chip in CHIPS
-    for kind, dtypes in (("add", ("f32", "f64", "i32", "f16", "bf16")), ("max", ("f32", "f64", "i32")))
+    for kind, dtypes in (("add", ("f32", "f64", "i32", "i64", "f16", "bf16")), ("max", ("f32", "f64", "i32", "i64")))
     for dtype in dtypes
     if (chip, dtype) != ("gfx90a", "bf16")
 ]
@@ -107,8 +107,8 @@ def test_float_maximum_of_zeros_and_infinities() -> None:
 
 @pytest.mark.parametrize(("chip", "kind", "dtype", "message"), [
     ("gfx90a", "add", "bf16", r"atomic add of bf16: gfx90a has no .*packed bf16 atomic add.*; gfx942, gfx950 has"),
-    ("gfx942", "add", "i8", "no chip here has an atomic add of i8; there are those of f32, f64, i32, f16, bf16"),
-    ("gfx942", "max", "f16", "no chip here has an atomic max of f16; there are those of f32, f64, i32"),
+    ("gfx942", "add", "i8", "no chip here has an atomic add of i8; there are those of f32, f64, i32, i64, f16, bf16"),
+    ("gfx942", "max", "f16", "no chip here has an atomic max of f16; there are those of f32, f64, i32, i64"),
 ])  # fmt: skip
 def test_what_a_chip_lacks_is_named(chip: str, kind: str, dtype: str, message: str) -> None:
     """No compare-and-swap loop in its stead, and no crash of the backend."""

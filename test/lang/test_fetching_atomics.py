@@ -46,8 +46,8 @@ SOME = {("gfx90a", "f16"), ("gfx90a", "f32"), ("gfx942", "bf16"), ("gfx942", "i3
 TYPES = [
     pytest.param(chip, kind, dtype, marks=[] if (chip, dtype) in SOME else pytest.mark.full)
     for chip in CHIPS
-    for kind, dtype in (("add", "f32"), ("add", "i32"), ("add", "f16"), ("add", "bf16"), ("add", "f64"),
-                        ("max", "f32"), ("max", "f64"), ("max", "i32"))
+    for kind, dtype in (("add", "f32"), ("add", "i32"), ("add", "i64"), ("add", "f16"), ("add", "bf16"), ("add", "f64"),
+                        ("max", "f32"), ("max", "f64"), ("max", "i32"), ("max", "i64"))
     if (chip, dtype) != ("gfx90a", "bf16")  # has no instruction for it
 ]  # fmt: skip
 Array = npt.NDArray[np.generic]
