@@ -118,6 +118,7 @@ def test_what_is_dropped_is_printed(space: Path, capsys: pytest.CaptureFixture[s
         (["build", "fp8", "-o", "lib.ckl", "--op", "copy"], "fp8: --op copy leaves no kernel; there are some of gemm"),
         (["build", "fp8", "-o", "lib.ckl", "--op", "gem"], "did you mean gemm?"),
         (["build", "none.jsonl", "-o", "lib.ckl"], "cannot read none.jsonl: No such file"),
+        (["build", "empty.jsonl", "-o", "lib.ckl", "--op", "gemm"], "empty.jsonl: there is no kernel in it"),
         (["build", "none.json", "-o", "lib.ckl"], "cannot read none.json: No such file or directory"),
         (["build", "space.json", "-o", "none/lib.ckl"], "cannot write none/lib.ckl: there is no directory"),
         (["build", "space.json", "-o", "lib.ckl", "--jobs", "0"], "--jobs 0: expected 1 or more"),
@@ -137,8 +138,9 @@ def test_what_is_dropped_is_printed(space: Path, capsys: pytest.CaptureFixture[s
     ],
 )
 def test_what_is_refused(space: Path, capsys: pytest.CaptureFixture[str], words: list[str], text: str) -> None:
+    Path("empty.jsonl").touch()
     assert text in refused(capsys, *words)
-    assert {one.name for one in space.parent.iterdir()} == {"space.json"}
+    assert {one.name for one in space.parent.iterdir()} == {"space.json", "empty.jsonl"}
 
 
 @pytest.mark.parametrize(
