@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -28,6 +29,11 @@ class Outputs(Struct, frozen=True):
     given: dict[str, Given | None]
     arrays: dict[str, Any]
     shapes: dict[str, tuple[int, ...]]
+
+    def seen_as(self, **shapes: tuple[int, ...]) -> Outputs:
+        """The same results, which kernels write in other shapes: with a dimension of one element, for example."""
+        given = {name: one and one.reshaped(*shapes.get(name, one.shape)) for name, one in self.given.items()}
+        return msgspec.structs.replace(self, given=given)
 
     def of(self, found: Mapping[str, Given]) -> Any:
         """The result, or several: what was given, or what the operator made, in the result's shape."""

@@ -28,11 +28,12 @@ MOST_BATCH = 3
 
 @differentiable
 def matmul(a: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream: object = None) -> Any:
-    """a @ b, as NumPy and PyTorch have it: matrices, or batches of them that broadcast.
+    """a @ b, as NumPy and PyTorch have it: matrices, or batches of them that broadcast. A vector as a is a row, as b a
+    column, of which the result has no dimension.
 
     Args:
-        a: (…, m, k), rows or columns contiguous. b: (…, k, n). f16, bf16, f32, f64, fp8, bf8 or i8, both the same, or
-            one of fp8 and one of bf8.
+        a: (…, m, k) or (k,), rows or columns contiguous. b: (…, k, n) or (k,). f16, bf16, f32, f64, fp8, bf8 or i8,
+            both the same, or one of fp8 and one of bf8.
         dtype: of the result; by default that of a and b, f16 for 8-bit floats, i32 for i8.
         out: (…, m, n), to be written.
 
@@ -44,10 +45,11 @@ def matmul(a: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream:
         RequestError: the chip lacks the type.
     """
     call = Call(stream)
-    left, right = call.read("a", a), call.read("b", b)
-    for one in (left, right):
-        if one.ndim < 2:
-            raise DeviceError(f"{one.what}: shape {one.shape}; expected a matrix, or a batch of them")
+    given = call.read("a", a), call.read("b", b)
+    for one in given:
+        if not one.ndim:
+            raise DeviceError(f"{one.what}: a number; expected a vector, a matrix, or a batch of them")
+    left, right = _with_a_row(given[0]), _with_a_column(given[1])
     if left.shape[-1] != right.shape[-2]:
         raise DeviceError(f"a of shape {left.shape} and b of shape {right.shape}: {_sums(left, right)}")
     pair_of(left, right)
@@ -57,7 +59,8 @@ def matmul(a: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream:
     except ValueError:
         raise DeviceError(f"a of shape {left.shape} and b of shape {right.shape}: batches do not broadcast") from None
     shape = (*batch, left.shape[-2], right.shape[-1])
-    outputs = call.outputs(out, c=(shape, wanted))
+    of_rows, of_columns = given[0].shape[-2:-1], shape[-1:] if given[1].ndim > 1 else ()
+    outputs = call.outputs(out, c=((*batch, *of_rows, *of_columns), wanted)).seen_as(c=shape)
     if right.ndim == 2 and _are_matrices(left, outputs.given["c"]):
         found = _matrix_product(call, left, right, wanted, outputs)
     else:
@@ -229,6 +232,16 @@ def epilogue(
         keys["d_kind"] = tuple(kind for kind, _ in sides.values())
         keys["ldd"] = tuple(pitch_of(one) if kind == "full" else 0 for kind, one in sides.values())
     return keys, {name: one for name, (_, one) in sides.items()}
+
+
+def _with_a_row(a: Given) -> Given:
+    """A vector as a matrix of one row; anything else as it is."""
+    return a if a.ndim > 1 else a.strided((1, *a.shape), (max(a.shape[0], 1), *a.strides))
+
+
+def _with_a_column(b: Given) -> Given:
+    """A vector as a matrix of one column; anything else as it is."""
+    return b if b.ndim > 1 else b.strided((*b.shape, 1), (*b.strides, max(b.shape[0], 1)))
 
 
 def _are_matrices(x: Given, *others: Given | None) -> bool:

@@ -38,9 +38,15 @@ def _keep_matrices(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _matmul_backward(ctx: Any, dout: Any) -> Any:
     a, b = ctx.saved_tensors
-    da = torch.ops.ckmlir.matmul(dout.contiguous(), b.transpose(-1, -2)) if ctx.needs_input_grad[0] else None
-    db = torch.ops.ckmlir.matmul(a.transpose(-1, -2), dout.contiguous()) if ctx.needs_input_grad[1] else None
-    return da if da is None else da.sum_to_size(a.shape), db if db is None else db.sum_to_size(b.shape)
+    left, right = (a[None] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
+    shape = *dout.shape[: max(a.ndim, b.ndim) - 2], left.shape[-2], right.shape[-1]
+    dout = dout.reshape(shape).contiguous()
+    da = torch.ops.ckmlir.matmul(dout, right.transpose(-1, -2)) if ctx.needs_input_grad[0] else None
+    db = torch.ops.ckmlir.matmul(left.transpose(-1, -2), dout) if ctx.needs_input_grad[1] else None
+    return (
+        da if da is None else da.sum_to_size(left.shape).reshape(a.shape),
+        db if db is None else db.sum_to_size(right.shape).reshape(b.shape),
+    )
 
 
 def _keep_linear(ctx: Any, inputs: Any, output: Any) -> None:

@@ -20,7 +20,8 @@ def _like(x: Any, *shape: int, dtype: Any = None) -> Any:
 
 def _product(a: Any, b: Any) -> Any:
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return _like(a, *batch, a.shape[-2], b.shape[-1], dtype=PRODUCTS.get(a.dtype))
+    columns = b.shape[-1:] if b.ndim > 1 else ()
+    return _like(a, *batch, *a.shape[-2:-1], *columns, dtype=PRODUCTS.get(a.dtype))
 
 
 def _attention(q: Any, k: Any, v: Any, slopes: Any = None, **options: Any) -> tuple[Any, Any]:

@@ -69,6 +69,25 @@ def test_matmul_broadcasts(session: nn.Session, put: Put, a: tuple[int, ...], b:
     assert_close(found, exact(left) @ exact(right), "f32", 20)
 
 
+@with_tensors
+@pytest.mark.parametrize(
+    ("a", "b"), [((24,), (24, 9)), ((7, 24), (24,)), ((24,), (24,)), ((24,), (3, 24, 9)), ((2, 7, 24), (24,))]
+)
+def test_matmul_of_vectors(session: nn.Session, put: Put, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    left, right = normal(*a), normal(*b)
+    wanted = exact(left) @ exact(right)
+    found = nn.matmul(put(left), put(right))
+    of_its_home(found, put)
+    assert found.shape == wanted.shape
+    assert_close(found, wanted, factor=4)
+    # Vectors with gaps between their elements, and results between others.
+    apart = [put(np.stack([one, one], -1))[:, 1] if one.ndim == 1 else put(one) for one in (left, right)]
+    out = put(np.zeros((*wanted.shape, 2), np.float16))
+    nn.matmul(*apart, out=out[..., 1])
+    assert_close(out[..., 1], wanted, factor=4)
+    assert not exact(out[..., 0]).any()
+
+
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("right", [False, True])
 def test_matmul_of_transposed_views_copies_nothing(session: nn.Session, left: bool, right: bool) -> None:
@@ -352,7 +371,7 @@ Q = np.zeros((1, 4, 2, 32), np.float16)
         (lambda: nn.linear(X, W, out=np.zeros((4, 6), np.float32)), "out: elements are f32; expected f16"),
         (lambda: nn.linear(X, W, out=np.frombuffer(bytes(48), np.float16).reshape(4, 6)), "out: a read-only array"),
         (lambda: nn.matmul(X, W), "rows of a have 8 elements, columns of b 6; expected as many"),
-        (lambda: nn.matmul(X[0], W.T), "a: shape (8,); expected a matrix, or a batch of them"),
+        (lambda: nn.matmul(np.ones((), np.float16), W.T), "a: a number; expected a vector, a matrix, or a batch"),
         (lambda: nn.matmul(np.zeros((2, 4, 8), np.float16), np.zeros((3, 8, 4), np.float16)), "do not broadcast"),
         (lambda: nn.matmul(X, W.T, dtype="f17"), "dtype=f17: unknown dtype 'f17'"),
         (lambda: nn.matmul(X.astype(np.int32), W.T.astype(np.int32)), "there are no products of i32"),
