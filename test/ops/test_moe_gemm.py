@@ -304,6 +304,8 @@ NARROW: list[tuple[str, dict[str, Any]]] = [
                 "shuffled": 32, **FIRST}),
     ("gfx950", {"dtype": "fp8", "unit": 64, "t": 20, "n": 257, "k": 64, "out": "f32", "d": "f32,f32,f32",
                 "op": "silu(gate * d0 * d1) * (up * d0 * d2)", "d_kind": "column,row,row"}),
+    ("gfx942", {"dtype": "i8", "unit": 64, "t": 40, "k": 64, "out": "f32", **SECOND, "reduction": "atomic",
+                "op": "acc * d0 * d1 * d2", "d": "f32,f32,f32", "d_kind": "place,column,row"}),
     ("gfx90a", {"dtype": "i8", "unit": 64, "t": 20, "k": 33, "a_scale": "1x128", "b_scale": "1x128", "out": "f16",
                 "shuffled": 16, **FIRST}),
     ("gfx942", {"dtype": "fp8", "unit": 128}),
@@ -360,11 +362,12 @@ def test_scales_leave_registers(chip: str, keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chip", "keys"), [*NARROW[:5], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[5:])]
+    ("chip", "keys"), [*NARROW[:6], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[6:])]
 )
 def test_rows_aligned_to_an_element_have_registers(chip: str, keys: dict[str, Any]) -> None:
     """Loads of one element, of rows that may not exist, each compared with the end of K, and packed elements that are
-    turned; numbers of rows that a list tells beside single elements of C: defaults are right, and spill nothing."""
+    turned; numbers of rows that a list tells beside single elements of C, or pairs that memory adds: defaults are
+    right, and spill nothing."""
     asked = {"t": 150, "n": 130, "k": 333, **keys}
     metadata = compiled("moe_gemm", tuple(asked.items()), chip).kernel.code_object.kernel().metadata
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)

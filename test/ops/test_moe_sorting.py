@@ -161,7 +161,9 @@ def test_nothing_to_sort(t: int, k: int, width: int, phases: str) -> None:
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("keys", [{"e": 256}, {"e": 1024, "phases": "many", "local": 1}, {"e": 4096, "phases": "many"}])
+@pytest.mark.parametrize("keys", [
+    {"e": 256}, {"e": 1024, "phases": "many", "local": 1}, {"e": 4096, "phases": "many", "local": 1, "entry_ids": 1},
+])  # fmt: skip
 def test_no_spills(chip: str, keys: dict[str, Any]) -> None:
     target = get_target(chip)
     spec = SORTING.spec(SORTING.problem(**keys), target)

@@ -23,11 +23,9 @@ from ckmlir.lang import (
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
 from ckmlir.ops.contraction.rows_kernel import Array, Put
 from ckmlir.ops.contraction.side import SideSpec
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.contraction.slices import stored_vector
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.tiles import evaluate_tiles
-
-STORE_BYTES = 16
 
 
 class Output(Struct, frozen=True):
@@ -98,5 +96,4 @@ def _arranged(block: Tile, spec: ContractionSpec) -> Tile:
     """A part of C for its store: as it lies, or through LDS so that every row is written in full vectors."""
     if spec.epilogue == "direct":
         return block
-    vector = min(spec.align[2], STORE_BYTES // find_dtype(spec.out).bytes)
-    return to_lds(block).read(coalesced(block.lengths, spec.wave_count, 1, vector))
+    return to_lds(block).read(coalesced(block.lengths, spec.wave_count, 1, stored_vector(spec)))

@@ -57,6 +57,7 @@ from ckmlir.ops.contraction.keys import (
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.product_operator import ProductOperator
 from ckmlir.ops.contraction.side import MOST, NAMES
+from ckmlir.ops.contraction.slices import slices_of
 from ckmlir.ops.contraction.sum_parts import cleared
 from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, find_dtype
@@ -172,7 +173,8 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         product = replace(own.product, epilogue=own.product.epilogue or epilogue_of(own))
         for plan in some:
             found = operator_of(product).planned(product, plan, _sink(problem), target)
-            yield dataclasses.replace(found, operator=self.name, walk="experts", rows=own.listed)
+            found = dataclasses.replace(found, operator=self.name, walk="experts", rows=own.listed)
+            yield dataclasses.replace(found, slices=slices_of(found))
 
     def lengths(self, problem: ExpertsProblem) -> Sequence[tuple[int, int, int]]:
         """Those of a unit, whose rows are whole blocks."""

@@ -98,7 +98,8 @@ class _Sorter:
         self.padded = (self.counts + (spec.unit - 1)) // spec.unit * spec.unit
         self.start = scan_sum(self.padded, 0, exclusive=True)
         self.total = self.only(reduce_sum, self.padded)
-        self.base = where(enabled, self.start, NOWHERE)
+        # Without entries an expert begins nowhere: `enabled` would be held in scalar registers up to here.
+        self.base = where(self.padded.equals(0), NOWHERE, self.start)
         self.sorted_ids = view(given.sorted_ids, (self.total,), (1,))
         self.sorted_weights = view(given.sorted_weights, (self.total,), (1,))
 
