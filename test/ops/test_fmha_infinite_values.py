@@ -49,6 +49,18 @@ def test_a_query_whose_scores_are_nan_has_no_number() -> None:
     assert is_promised[0, 0, ::2, :5].all() and np.isfinite(expected[0, 0, ::2, :5]).all()
 
 
+def test_of_channels_whose_sums_overflow_nothing_is() -> None:
+    """Weights are divided by their sum at the end: before, two elements count in full."""
+    problem = FMHA.problem(b=1, h=1, sq=4, sk=4, d=32, dtype="bf16", layout="bhsd")
+    arrays = dict(FMHA.inputs(problem, GFX942, seed=3))
+    arrays["k"][:] = 0  # so that all weights of a query are the same
+    arrays["v"][0, 0, 1:3, 5] = -3e38
+    is_promised, expected = promised(problem, arrays)
+    assert np.isfinite(expected).all()
+    assert is_promised.any(axis=(0, 1, 2)).tolist() == [channel != 5 for channel in range(32)]
+    assert is_promised[0, 0, :, :5].all()
+
+
 @pytest.mark.parametrize(("kind", "keys", "least"), [
     ("huge", {"sk": 70}, 1.0), ("special", {"sk": 9, "dtype": "bf16", "mask": "bottom_right"}, 0.2),
 ])  # fmt: skip

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from ckmlir.ops.attention.part import kept_keys, scale_parts, weight_parts
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import Scored, lse_rows, scored, softmax
+from ckmlir.ops.attention.schedule_choice import SLACK
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.precision import OVERFLOW
@@ -25,20 +26,31 @@ EXACT = 0.25
 def largest_values(problem: Problem, arrays: Mapping[str, Array]) -> Array:
     """The largest finite magnitude that V of a sequence may stand for in each channel, if the largest elements have the
     largest scales: so large is what an error of the largest weight counts for. As O by heads."""
+    return _of_channels(problem, arrays, lambda sizes: sizes.max(axis=0, initial=0.0))
+
+
+def largest_sums(problem: Problem, arrays: Mapping[str, Array]) -> Array:
+    """What sums of weights times V may come to before they are divided by the sum of the weights, which are up to two
+    to the power of `SLACK` where arithmetic is woven; else as `largest_values`."""
+    return _of_channels(problem, arrays, lambda sizes: 2.0**SLACK * sizes.sum(axis=0))
+
+
+def _of_channels(problem: Problem, arrays: Mapping[str, Array], over: Callable[[Array], Array]) -> Array:
+    """What `over` makes of the finite magnitudes (keys, channels) of each sequence's V; as O by heads."""
     found, most = problem.by_head(np.zeros(problem.shape("o"))), 0.0 if scale_parts(problem) else 1.0
     columns: tuple[tuple[int, int], Array] | None = None
     for place in problem.places(arrays):
         head = place.number, place.head // (problem.h // problem.hk)
         if columns is None or columns[0] != head:
             sizes = np.abs(problem.source.rows(problem, place, arrays)[1].astype(np.float64))
-            columns = head, np.nan_to_num(sizes, posinf=0).max(axis=0, initial=0.0)
+            columns = head, over(np.nan_to_num(sizes, posinf=0))
             for part in scale_parts(problem):
                 most = max(most, float(np.max(part.scales(problem, "v", place, arrays), initial=0.0)))
         found[place.batch, place.head, place.memory_rows] = columns[1]
     return found * most
 
 
-def unpromised(problem: Problem, arrays: Mapping[str, Array], largest: Array, error: Array) -> Array:
+def unpromised(problem: Problem, arrays: Mapping[str, Array], sums: Array, error: Array) -> Array:
     """The elements of O, by heads, of which nothing is promised: those of channels with elements of V that are not
     finite, or whose sums may overflow.
 
@@ -48,10 +60,10 @@ def unpromised(problem: Problem, arrays: Mapping[str, Array], largest: Array, er
     zero, which an infinity makes NaN.
 
     Args:
-        largest: see `largest_values`, with all factors.
+        sums: see `largest_sums`, with all factors.
         error: of the scores of each query, in LSE's layout.
     """
-    found: Array = largest >= OVERFLOW
+    found: Array = sums >= OVERFLOW
     for one in scored(problem, arrays):
         place = one.place
         here = found[place.batch, place.head, place.memory_rows]

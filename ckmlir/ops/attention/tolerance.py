@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from ckmlir.ops.attention.fmha_fwd_spec import SCALED, WEIGHT_EXPONENT
-from ckmlir.ops.attention.infinite_values import largest_values, unpromised
+from ckmlir.ops.attention.infinite_values import largest_sums, largest_values, unpromised
 from ckmlir.ops.attention.part import scale_parts, score_parts, weight_parts
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import REFERENCE_ROWS, lse_rows, lse_shape, scored
@@ -49,7 +49,7 @@ def fmha_tolerances(
         LSE  E + r + 4 u |lse|
 
     Where E is large O is some mean of V, wrong by 2 max|v|; where it is so large that exponentials may overflow,
-    nothing is promised. Of O where V is not finite, or may be beyond f32 with its scales, `unpromised` says what is.
+    nothing is promised. Of O where V is not finite, or its sums may be beyond f32, `unpromised` says what is.
     In fp8 the weights are rounded to nearest, after multiplication by a power of two, which divides their underflow.
     The scales of Q, K and V count as part of what they scale, and so does dropout's factor. Nothing is promised of rows
     behind a sequence's length. max|v| is that of an element's channel.
@@ -64,7 +64,7 @@ def fmha_tolerances(
     error, free = _score_errors(problem, arrays, least=least)
     sums = 2 * (problem.sk / 32 + 8) * u + sum(part.weight_error(problem) for part in scale_parts(problem))
     factors = math.prod(part.largest_factor for part in weight_parts(problem))
-    largest = problem.v_scale * factors * largest_values(problem, arrays)
+    largest, highest = (problem.v_scale * factors * found(problem, arrays) for found in (largest_values, largest_sums))
     lost = np.minimum(largest, dtype.least_normal * factors) if flushes else 0.0
     smallest = dtype.least_normal if flushes else dtype.underflow
     if dtype.name == "fp8":  # its matrix instructions take denormals, and weights are multiplied before
@@ -78,7 +78,7 @@ def fmha_tolerances(
     single = f"scores and sums in f32 over {problem.d} channels and {problem.sk} keys"
     rounded = f"P rounded to {dtype.name} and O to {problem.out}, {single}"
     free |= error > MOST_ERROR
-    unspecified = _by_batch(problem, free)[..., None] | unpromised(problem, arrays, largest, error)
+    unspecified = _by_batch(problem, free)[..., None] | unpromised(problem, arrays, highest, error)
     found = {
         "o": Tolerance(out.unit_roundoff, problem.by_head(output), rounded, problem.by_head(unspecified)),
         "lse": Tolerance(4 * u, error + sums, single, free),
