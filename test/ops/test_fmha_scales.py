@@ -224,6 +224,22 @@ def test_what_few_keys_take(operator: Any, alone: Keys, scaled: Keys, chip: str)
     assert counts[1] <= (min(240, counts[0] + 66) if operator is FMHA else min(350, counts[0] + 45))
 
 
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx942", {"sq": 256, "page_size": 2}), ("gfx950", {"sq": 1, "page_size": 16}),
+    *(pytest.param(chip, {"sq": sq, "page_size": size, **more}, marks=pytest.mark.full)
+      for chip in CHIPS[1:] for sq in (1, 256) for size in (1, 8) for more in ({}, {"dropout": 0.2, "randval": 1})),
+], ids=named)  # fmt: skip
+def test_scales_of_small_pages_wait_for_nothing_else(chip: str, keys: Keys) -> None:
+    """They are within 2 GiB, and so reached by offsets into a buffer: addresses of 64 bits would take a branch for each
+    scale, in which waves wait for it alone. Nothing lies in scratch memory."""
+    target = get_target(chip)
+    spec = PAGED.spec(PAGED.problem(h=1, sk=1024, d=128, dtype="fp8", scales="page", **keys), target)
+    kernel = compile_kernel(PAGED, spec, target)
+    names = [one.mnemonic for one in steady_loop(kernel.code_object, kernel.kernel_name).instructions]
+    assert not any(name.startswith(("global_load", "s_cbranch_exec")) for name in names)
+    assert kernel.code_object.kernel().metadata.private_segment_size == 0
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "schedule"), [
     ("gfx942", "qr"), ("gfx950", "qr"), ("gfx942", "qr_woven_bytes"), ("gfx950", "qr_woven_deep"),

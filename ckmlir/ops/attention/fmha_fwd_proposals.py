@@ -93,7 +93,7 @@ def proposed_specs(
 
     candidates = [
         kernel(one.schedule, one.rows, one.keys, one.waves, FEW_ROWS[0], TOGETHER, one.waves)
-        for one in few_rows(sq * together, max(d, dv), mask, schedule)
+        for one in few_rows(sq * together, max(d, dv), mask, schedule, listed=_listed_scales(parts, source))
         if FEW_ROWS[0] in rows_of and one.keys in _key_blocks(one.schedule, max(d, dv), parts, source)
     ]
     for name in names:
@@ -144,6 +144,11 @@ def _cut_by_scales(keys: float, channels: int) -> bool:
     serve a shorter block whole."""
     several = LEAST_SHARED <= keys < KEY_BLOCKS[1] and channels <= MOST_BETWEEN_FENCES
     return keys < KEY_BLOCKS[0] and not several
+
+
+def _listed_scales(parts: tuple[str, ...], source: str) -> bool:
+    """Whether scales lie at places of a list, each for fewer keys than `LEAST_SHARED`."""
+    return "pagescales" in parts and keys_of_scale(parts, source) < LEAST_SHARED
 
 
 def _common_tile(*heads: int) -> int:

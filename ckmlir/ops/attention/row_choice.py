@@ -31,11 +31,12 @@ class Few(NamedTuple):
     waves: int
 
 
-def few_rows(rows: int, channels: int, mask: str, schedule: str | None) -> list[Few]:
+def few_rows(rows: int, channels: int, mask: str, schedule: str | None, *, listed: bool) -> list[Few]:
     """Blocks for sequences of so many rows, the best first; none for more rows, or where another schedule is named. The
-    gaps of sink tokens, for each block that is ahead, and wide heads leave too few registers for loading further ahead.
+    gaps of sink tokens, for each block that is ahead, and wide heads leave too few registers for loading further ahead,
+    and scales that are `listed` like the keys (up to twelve scalar ones were kept in lanes).
     """
-    deep = mask != "sinks" and channels <= MOST_AHEAD
+    deep = mask != "sinks" and channels <= MOST_AHEAD and not listed
     names = {None: (AHEAD, DEFAULT) if deep else (DEFAULT,), AHEAD: (AHEAD,), DEFAULT: (DEFAULT,)}.get(schedule, ())
     fitting = [one for one in FEW_ROWS if rows <= one][:1]
     return [Few(name, one, keys, waves) for one in fitting for name in names for keys, waves in SIDES]

@@ -64,7 +64,7 @@ class PageScales(Scales):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
-        from ckmlir.lang import full, gather, view, where
+        from ckmlir.lang import full, gather, view
         from ckmlir.ops.attention.loop.scales_kernel import ByBlock, ByKey, group_of, one_by_one, singly
 
         pages, heads = work.pages, given.scale_heads
@@ -91,7 +91,7 @@ class PageScales(Scales):
 
         def gathered(scales: Pointer, numbers: Tile) -> Tile:
             each = view(scales, (pages.pool,), (heads,)).pad(1).window((form.keys // group,), (0,))
-            return gather(each, where(numbers.below(pages.pool), numbers, -1), 0)
+            return gather(each, numbers, 0, reach="near")
 
         if form.keys <= pages.size:
             return ByBlock(rows, place, k.scalar, v.scalar)
