@@ -16,6 +16,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_problem import OWN, ExpertsProblem
 from ckmlir.ops.moe.experts_scales import operator_of
 from ckmlir.ops.moe.moe_sorting import Problem as Sorting
+from ckmlir.ops.moe.moe_sorting import every_expert
 from ckmlir.ops.moe.routing import rows_of_words
 from ckmlir.ops.tensors.rounding import output_tolerance
 from ckmlir.targets import Target
@@ -23,8 +24,7 @@ from ckmlir.targets import Target
 
 def sorting(problem: ExpertsProblem) -> Sorting:
     """The request of `moe_sorting` that lists a problem's entries."""
-    t, e, k = problem.t, problem.e, problem.topk
-    return Sorting(t, e, k, problem.unit, False, 0, "f16", "one", problem.entry_ids, e)
+    return every_expert(problem.t, problem.e, problem.topk, problem.unit, entry_ids=problem.entry_ids)
 
 
 class Share(Struct, frozen=True):

@@ -22,8 +22,7 @@ from msgspec import Struct
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
-from ckmlir.ops.moe.moe_sorting import PART
-from ckmlir.ops.moe.moe_sorting import Problem as Sorting
+from ckmlir.ops.moe.moe_sorting import PART, every_expert
 from ckmlir.ops.moe.routing import MOST_SLOTS, TOKEN_BITS, most_units, rows_of_words
 from ckmlir.ops.operator import NOTHING, Launch, Operator, Step
 from ckmlir.ops.request import Integer, RequestError
@@ -97,8 +96,8 @@ class ListedEntries(Operator[Problem, ListedEntriesSpec]):
 
     def _together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
         """The list of a routing to twice as many experts, half of which do not count."""
-        t, e, k = problem.t, 2 * problem.e, problem.topk
-        found = MOE_SORTING.some_lists(Sorting(t, e, k, problem.unit, False, 0, "f16", "one", False, e), generator)
+        sorting = every_expert(problem.t, 2 * problem.e, problem.topk, problem.unit)
+        found = MOE_SORTING.some_lists(sorting, generator)
         return {array.name: np.resize(found[array.name], array.shape) for array in self.arrays(problem)[:3]}
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:

@@ -100,6 +100,11 @@ class Problem(Struct, frozen=True):
         return 1 if self.phases == "one" else max(self.parts, ceil_div(self.units, PART), 1)
 
 
+def every_expert(t: int, e: int, k: int, unit: int, *, entry_ids: bool = False) -> Problem:
+    """A routing in which all experts take part, of any number, for what needs its lists in NumPy alone."""
+    return Problem(t, e, k, unit, False, 0, "f16", "one", entry_ids, e)
+
+
 @dataclass(frozen=True)
 class MoeSortingSpec(Spec):
     """What the kernel's code depends on.
