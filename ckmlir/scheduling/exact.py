@@ -2,8 +2,8 @@
 
 For intervals from the lower bound on: does any assignment of start times keep all dependences and units? The first
 interval that one has is the least, if every shorter one was refuted in time. What keeps an interval keeps a longer one,
-so what is refuted refutes all below it. Where time runs out for all, modulo scheduling's schedule is given, with how
-far it may be from the least.
+so what is refuted refutes all below it. Where time runs out, modulo scheduling's schedule is given if it is as short, with
+how far it may be from the least.
 """
 
 from dataclasses import replace
@@ -40,12 +40,10 @@ class Exact:
             interval = bound + step * max(1, bound // INTERVALS)
             times, certain = self._times(cp_model, kept, interval, seed)
             if times is not None:
-                return Solution(schedule_of_times(problem, "exact", times, interval), interval, _gap(interval, least))
+                found = Solution(schedule_of_times(problem, "exact", times, interval), interval, _gap(interval, least))
+                return found if interval <= least else _or_modulo(problem, seed, f"below {interval}", least, found)
             least = interval + 1 if certain else least
-        found = ModuloScheduling().solve(problem, seed)
-        assert found.interval is not None, "modulo scheduling has intervals"
-        remark = f"time ran out for every interval up to {interval}, so this is modulo scheduling's; "
-        return Solution(replace(found.schedule, name="exact"), found.interval, remark + _gap(found.interval, least))
+        return _or_modulo(problem, seed, f"up to {interval}", least)
 
     def _times(self, cp: Any, problem: Problem, interval: int, seed: int) -> tuple[dict[int, int] | None, bool]:
         """Start times (None: none found), and whether that there are none is certain."""
@@ -77,6 +75,24 @@ class Exact:
         if status in (cp.OPTIMAL, cp.FEASIBLE):
             return {node.number: int(solver.value(start[node.number])) for node in problem.nodes}, True
         return None, bool(status == cp.INFEASIBLE)
+
+
+def _or_modulo(problem: Problem, seed: int, tried: str, least: int, found: Solution | None = None) -> Solution:
+    """Modulo scheduling's schedule, if it is shorter than what was found, or nothing was in the intervals that were tried.
+
+    Raises SchedulingError where there is neither.
+    """
+    try:
+        other = ModuloScheduling().solve(problem, seed)
+    except SchedulingError:
+        if found is None:
+            raise
+        return found
+    assert other.interval is not None, "modulo scheduling has intervals"
+    if found is not None and found.interval is not None and found.interval <= other.interval:
+        return found
+    remark = f"time ran out for every interval {tried}, so this is modulo scheduling's; "
+    return Solution(replace(other.schedule, name="exact"), other.interval, remark + _gap(other.interval, least))
 
 
 def _gap(interval: int, least: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -65,6 +66,29 @@ def test_the_exact_scheduler_says_how_far_it_may_be_when_time_runs_out(
     assert solution.interval == 192 and words in solution.remark
     assert solution.remark.startswith("time ran out for every interval up to 124, so this is modulo scheduling's;")
     assert broken_links(problem, links_between_fragments(problem), solution.schedule) == []
+
+
+def test_the_exact_scheduler_is_no_worse_than_modulo_scheduling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time runs out for the bound, and a longer interval than modulo scheduling's has a solution."""
+    pytest.importorskip("ortools", reason="the exact scheduler's solver is not installed")
+    problem = bench(m=128, n=128, k=128, block="64x64x32").problem
+    shortest = find_scheduler("modulo").solve(problem).interval
+    assert shortest is not None
+    solved = Exact._times
+
+    def times(self: Exact, cp: Any, problem: Problem, interval: int, seed: int) -> tuple[dict[int, int] | None, bool]:
+        return solved(self, cp, problem, interval, seed) if interval > shortest else (None, False)
+
+    monkeypatch.setattr(Exact, "_times", times)
+    solution = find_scheduler("exact").solve(problem)
+    assert solution.interval == shortest and solution.schedule.name == "exact"
+    assert "so this is modulo scheduling's; interval" in solution.remark
+    monkeypatch.setattr(exact.ModuloScheduling, "solve", refuse)
+    assert find_scheduler("exact").solve(problem).interval > shortest
+
+
+def refuse(*_: Any) -> Any:
+    raise SchedulingError("none")
 
 
 def test_ping_pong_takes_turns() -> None:
