@@ -2,8 +2,8 @@
 
 For intervals from the lower bound on: does any assignment of start times keep all dependences and units? The first
 interval that one has is the least, if every shorter one was refuted in time. What keeps an interval keeps a longer one,
-so what is refuted refutes all below it. Where time runs out, modulo scheduling's schedule is given if it is as short, with
-how far it may be from the least.
+so what is refuted refutes all below it. Where time runs out, modulo scheduling's schedule is given if it is
+shorter, with how far it may be from the least.
 """
 
 from dataclasses import replace
@@ -78,7 +78,7 @@ class Exact:
 
 
 def _or_modulo(problem: Problem, seed: int, tried: str, least: int, found: Solution | None = None) -> Solution:
-    """Modulo scheduling's schedule, if it is shorter than what was found, or nothing was in the intervals that were tried.
+    """Modulo scheduling's schedule, if it is shorter than what was found, or nothing was in the intervals tried.
 
     Raises SchedulingError where there is neither.
     """
