@@ -11,10 +11,11 @@ register by itself, and take a fifth of its time for that.
 
 LLVM's hazard recognizer does not see into inline assembly. Where accumulators begin and end, a join of all of them
 (assembly of nothing but wait states, or these products) keeps the distances, by data dependence; `ckmlir.compiler` has
-the machine code of such kernels checked as a whole.
+the machine code of such kernels checked as a whole. Where what is multiplied is computed, instructions bring wait
+states of their own.
 
 The rule holds for every kernel: of at most 4 waves (more have no second kind to spare), with 129 to 256 accumulators
-that go round a loop and that only matrix instructions touch there, whose operands come from memory as they are.
+that go round a loop and that only matrix instructions touch there.
 """
 
 from collections.abc import Iterator
@@ -29,12 +30,14 @@ from ckmlir.mlir import ir
 from ckmlir.passes.flow import Flow
 from ckmlir.passes.vectors import is_join
 from ckmlir.targets import Target
-from ckmlir.targets.cdna import SIMDS
+from ckmlir.targets.cdna import REGISTER_BITS, SIMDS
 from ckmlir.targets.mfma import MfmaInstruction
 
 MATRIX = "ck.mfma"
 ACCUMULATION = "ck.accumulation_registers"
 """Set on matrix instructions that take this form, and on kernels that have some."""
+COMPUTED = "ck.computed_operands"
+"""Set on those of them that multiply what vector arithmetic has just made, for all that is known."""
 MOST_IN_ARCHITECTURAL = 128
 """Accumulators that fit beside operands among 256 architectural registers."""
 SCALED = 3
@@ -81,6 +84,8 @@ def use_accumulator_form(function: ir.Operation, matrix: list[ir.Operation], wav
         return False
     for op in web.instructions:
         op.attributes[ACCUMULATION] = ir.UnitAttr.get(function.context)
+        if not all(map(_is_loaded, list(op.operands)[:2])):
+            op.attributes[COMPUTED] = ir.UnitAttr.get(function.context)
     for place, edges in _beginnings(function, [edge for entry in web.entries.items() for edge in _edges(*entry)]):
         with ir.InsertionPoint(place), place.location:
             joined = _begun(_brought(edges[0]), web, target)
@@ -96,15 +101,11 @@ def use_accumulator_form(function: ir.Operation, matrix: list[ir.Operation], wav
 
 
 def _web(function: ir.Operation, matrix: list[ir.Operation]) -> _Web | None:
-    """The accumulators of all matrix instructions; None where something else uses them in between, or where operands
-    are computed, which would take wait states that nobody inserts.
-    """
+    """The accumulators of all matrix instructions; None where something else uses them in between."""
     web = _Web(instructions=matrix)
     multiplying = {op.block for op in matrix}
     waiting: list[ir.Value] = []
     for op in matrix:
-        if not _is_loaded(op.operands[0]) or not _is_loaded(op.operands[1]):
-            return None
         owner = producer(op.operands[2])
         if owner is not None and owner.name != MATRIX:
             return None
@@ -143,9 +144,11 @@ LOADING = ("ck.lds_read", "ck.load_fragment")
 
 
 def _is_loaded(operand: ir.Value) -> bool:
-    """Whether a matrix operand comes from memory as it is, maybe around a loop; or as several loads, one behind the
-    other, which LLVM puts into neighbouring registers.
+    """Whether a matrix operand comes from memory as it is, maybe around a loop; or as several loads of whole registers,
+    one behind the other, which LLVM puts into neighbouring ones.
     """
+    if _bits(operand.type) % REGISTER_BITS:
+        return False
     owner = producer(operand)
     while owner is not None and owner.name in VIEWS_OF_REGISTERS:
         owner = producer(owner.operands[0])
@@ -257,8 +260,12 @@ def _carried(web: _Web, function: ir.Operation) -> int:
 
 
 def _registers(vector: ir.Type) -> int:
-    """32-bit registers that a vector takes."""
-    return int(vector.shape[0]) * bits(vector.element_type) // 32
+    """Registers of a lane that a vector takes."""
+    return _bits(vector) // REGISTER_BITS
+
+
+def _bits(vector: ir.Type) -> int:
+    return int(vector.shape[0]) * bits(vector.element_type)
 
 
 def _join(text: str, values: list[ir.Value]) -> tuple[ir.Operation, list[ir.Value]]:

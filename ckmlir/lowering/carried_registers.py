@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from ckmlir.mlir import ir
+from ckmlir.targets.cdna import REGISTER_BITS
 
 _VECTOR = re.compile(r"vector<(\d+)x[a-z]+(\d+)>")
 
@@ -20,4 +21,4 @@ def carried_registers(blocks: Iterable[ir.Block]) -> int:
 
 def _registers(argument: ir.Value) -> int:
     vector = _VECTOR.fullmatch(str(argument.type))
-    return -(-int(vector[1]) * int(vector[2]) // 32) if vector else 0
+    return -(-int(vector[1]) * int(vector[2]) // REGISTER_BITS) if vector else 0

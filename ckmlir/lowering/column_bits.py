@@ -16,20 +16,11 @@ from ckmlir.dialect import arith
 from ckmlir.dialect.build import integer, producer, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.accumulator_form import assembly
-from ckmlir.lowering.conditions import (
-    REGISTER_BITS,
-    Comparison,
-    Condition,
-    Joined,
-    Part,
-    after,
-    element,
-    scalar_of,
-    shared_element,
-)
+from ckmlir.lowering.conditions import Comparison, Condition, Joined, Part, after, element, scalar_of, shared_element
 from ckmlir.lowering.context import Lowering
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
+from ckmlir.targets.cdna import REGISTER_BITS
 
 WORD = 2 * REGISTER_BITS
 LEAST = 8

@@ -19,10 +19,11 @@ from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 from ckmlir.records import Abstract
+from ckmlir.targets.cdna import REGISTER_BITS
 
 COMPARISONS = ("arith.cmpi", "arith.cmpf")
 JOINS = ("arith.andi", "arith.ori", "arith.xori")
-REGISTER_BITS, HALF = 32, 16
+HALF = 16
 SIGNED = frozenset(
     int(predicate) for predicate in (
         arith.CmpIPredicate.slt, arith.CmpIPredicate.sle, arith.CmpIPredicate.sgt, arith.CmpIPredicate.sge

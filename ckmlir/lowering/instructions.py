@@ -3,7 +3,7 @@
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import create, integer, integer_of, registers_of, text_of, value
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.lowering.accumulator_form import ACCUMULATION, assembly
+from ckmlir.lowering.accumulator_form import ACCUMULATION, BEGIN, COMPUTED, assembly
 from ckmlir.lowering.branches import only_where
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.storage import as_integers, bitcast
@@ -40,7 +40,8 @@ def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     left = bitcast(as_integers(a), ir.Type.parse(instruction.a_type))
     right = bitcast(as_integers(b), ir.Type.parse(instruction.b_type))
     if ACCUMULATION in op.attributes:
-        spelled = f"{instruction.mnemonic} $0, $1, $2, $0{instruction.modifiers}"
+        waits = f"{BEGIN}\n" * (COMPUTED in op.attributes)
+        spelled = f"{waits}{instruction.mnemonic} $0, $1, $2, $0{instruction.modifiers}"
         return [assembly(c.type, [left, right, c], spelled, "=a,v,v,0")]
     i32 = ir.IntegerType.get_signless(32)
     zero = ir.IntegerAttr.get(i32, 0)

@@ -12,7 +12,6 @@ from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.column_bits import columns_of
 from ckmlir.lowering.conditions import (
     HALF,
-    REGISTER_BITS,
     Comparison,
     Condition,
     Part,
@@ -25,6 +24,7 @@ from ckmlir.lowering.conditions import (
 from ckmlir.lowering.context import Lowering
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
+from ckmlir.targets.cdna import REGISTER_BITS
 
 AT_A_TIME = 4
 """Elements whose conditions may be there at the same time: enough that no wait states are needed between a comparison

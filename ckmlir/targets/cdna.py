@@ -3,6 +3,7 @@
 from ckmlir.targets.target import LdsAccess, Registers
 
 WAVE_SIZE = 64  # CDNA ISA, "Wavefront"
+REGISTER_BITS = 32  # of a lane: CDNA ISA, "VGPRs"
 SIMDS = 4  # a compute unit; AMD Instinct "Compute unit" architecture pages of the ROCm documentation
 WAVES_PER_SIMD = 8  # gfx90a and later: LLVM getMaxWavesPerEU; AMD Omniperf documentation, "Workgroup manager"
 WORKGROUP_SIZE = 1024  # LLVM getMaxFlatWorkGroupSize; HIP device property maxThreadsPerBlock

@@ -1,5 +1,5 @@
 // More than 128 accumulators that only matrix instructions touch lie in accumulation registers: assembly, joined at both
-// ends. Fewer, those of more than 4 waves, and those that something else uses in the loop stay with LLVM.
+// ends, with wait states of its own where what is multiplied is computed or has parts of registers. Fewer, those of more than 4 waves, and those that something else uses in the loop stay with LLVM.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 
@@ -61,6 +61,32 @@ module attributes {ck.target = "gfx942"} {
     %d1 = "ck.mfma"(%a, %b, %c1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
     %e1 = arith.mulf %d1, %by : !acc
     cf.cond_br %some, ^loop(%d0, %e1, %c2, %c3, %c4, %c5, %c6, %c7, %c8 : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc), ^end
+  ^end:
+    return
+  }
+
+  // CHECK-LABEL: llvm.func @computed
+  // CHECK: llvm.inline_asm "s_nop 1\0Av_mfma_f32_32x32x8f16 $0, $1, $2, $0"
+  // CHECK: llvm.inline_asm "s_nop 1\0Av_mfma_f32_32x32x8f16 $0, $1, $2, $0"
+  // CHECK: llvm.inline_asm "v_mfma_f32_32x32x8f16 $0, $1, $2, $0"
+  // CHECK-NOT: "s_nop 1\0A
+  func.func @computed(%a: !frag, %b: !frag, %one: vector<1xf16>, %three: vector<3xf16>, %two: vector<2xf16>, %some: i1) attributes {ck.waves = 4 : i32} {
+    %z = arith.constant dense<0.0> : !acc
+    cf.br ^loop(%z, %z, %z, %z, %z, %z, %z, %z, %z : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc)
+  ^loop(%c0: !acc, %c1: !acc, %c2: !acc, %c3: !acc, %c4: !acc, %c5: !acc, %c6: !acc, %c7: !acc, %c8: !acc):
+    %sum = arith.addf %a, %b : !frag
+    %pieces = vector.shuffle %one, %three [0, 1, 2, 3] : vector<1xf16>, vector<3xf16>
+    %halves = vector.shuffle %two, %two [0, 1, 2, 3] : vector<2xf16>, vector<2xf16>
+    %d0 = "ck.mfma"(%sum, %b, %c0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d1 = "ck.mfma"(%pieces, %b, %c1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d2 = "ck.mfma"(%halves, %b, %c2) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d3 = "ck.mfma"(%a, %b, %c3) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d4 = "ck.mfma"(%a, %b, %c4) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d5 = "ck.mfma"(%a, %b, %c5) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d6 = "ck.mfma"(%a, %b, %c6) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d7 = "ck.mfma"(%a, %b, %c7) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d8 = "ck.mfma"(%a, %b, %c8) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    cf.cond_br %some, ^loop(%d0, %d1, %d2, %d3, %d4, %d5, %d6, %d7, %d8 : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc), ^end
   ^end:
     return
   }
