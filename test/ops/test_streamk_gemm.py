@@ -213,3 +213,17 @@ def test_sums_by_pairs_leave_scalar_registers() -> None:
     problem = STREAM.problem(m=56, n=2056, k=1464, dtype="bf16", op="alpha * acc + beta * d0", reduction="tree")
     kernel = compile_kernel(STREAM, STREAM.spec(problem, target), target)
     assert kernel.code_object.kernel(kernel.kernel_name).metadata.sgpr_spill_count == 0
+
+
+def test_sums_of_others_have_room_beside_a_block() -> None:
+    """Sums that are added to a block's are in registers beside it: 170 would be in scratch memory with 128 x 128."""
+    keys = {"m": 512, "n": 512, "k": 512, "dtype": "f64", "wave": (2, 1)}
+    assert STREAM.spec(STREAM.problem(**keys), GFX942).block == (64, 128, 16)
+    assert STREAM.spec(STREAM.problem(**keys, reduction="atomic", out="f64"), GFX942).block == (128, 128, 16)
+
+
+def test_a_block_beside_which_sums_of_others_have_no_room_is_refused() -> None:
+    problem = STREAM.problem(m=511, n=511, k=256, block=(160, 256, 32), wave=(2, 2))
+    why = "block=160x256x32: its sums, 160 a work-item, have no room beside those of other workgroups; expected a"
+    with pytest.raises(RequestError, match=why):
+        make_plan(STREAM, problem, GFX942)

@@ -11,7 +11,7 @@ from ckmlir.ops.contraction.block_resources import block_lds, block_registers
 from ckmlir.ops.contraction.contraction_spec import NARROWEST_COPY, PRESHUFFLE, ContractionSpec
 from ckmlir.ops.contraction.shuffle import VECTOR_BYTES, tile_depth
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.resources import excess, excess_lds
+from ckmlir.ops.resources import excess, excess_lds, registers_per_lane
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Reason, by
 from ckmlir.targets import Target, TargetError
@@ -165,3 +165,19 @@ def registers(spec: ContractionSpec, target: Target) -> list[Reason]:
     from ckmlir.ops.contraction.depthwise_plans import vector_resources
 
     return excess(vector_resources(spec), target)
+
+
+def gathered_sums(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+    """Whether the sums of a block fit beside as many of another workgroup that are added to them.
+
+    Both are in architectural registers where more than half of these would be accumulators, which then lie in registers
+    of their own.
+    """
+    if not spec.gathers:
+        return
+    need = block_registers(spec)
+    file = target.registers.arch_per_wave
+    room = registers_per_lane(need.threads, target) if need.accumulators <= file // 2 else file
+    if 2 * need.accumulators > room * 5 // 6:  # the rest: addresses, temporaries
+        why = f"its sums, {need.accumulators} a work-item, have no room beside those of other workgroups"
+        yield Reason("block", spec.block, why, "expected a smaller block or more waves, or reduction=atomic")

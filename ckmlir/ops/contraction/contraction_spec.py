@@ -48,9 +48,10 @@ of rows that have one of several matrices B, as a list of sorted entries says; o
 ROWS = ("token", "entry")
 """Which rows of an array belong to those of a block where a list says (`ckmlir.ops.moe.routing`): a token's, or that of
 a token and one of its slots."""
-SINKS = ("store", "partial", "atomic", "atomic_shares", "linear", "tree")
+GATHERING = ("linear", "tree")
+SINKS = ("store", "partial", "atomic", "atomic_shares", *GATHERING)
 """What becomes of a workgroup's sums: C; or, where workgroups share the sums, partial sums of each in a workspace, or
-C to which memory adds them."""
+C to which memory adds them; or, `GATHERING`, one of the workgroups adds those of the others to its own."""
 ATOMIC_OUTPUTS = {
     "f32": ("buffer_atomic_add_f32",),
     "f16": ("buffer_atomic_pk_add_f16",),
@@ -262,6 +263,11 @@ class ContractionSpec(Spec):
     def scales(self) -> tuple[str, ...]:
         """The arrays of scales."""
         return tuple(ScaleSpec.parse(text).name for text in self.scaling)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether workgroups wait for the sums of others, and add them to their own."""
+        return self.sink in GATHERING
 
     @property
     def zeros(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from ckmlir.ops.contraction.block_validity import (
     alignment,
     fragment_order,
+    gathered_sums,
     lds,
     matrix_instruction,
     phases,
@@ -308,6 +309,6 @@ CHECKS: tuple[tuple[Check, ...], ...] = (
     (_narrow_floats, _sink),
     (matrix_instruction, alignment, fragment_order),
     (slices, phases),
-    (lds, registers),
+    (lds, registers, gathered_sums),
 )
 """All of them; each group relies on the ones before it."""

@@ -67,8 +67,7 @@ class StreamK:
         """See `Walk`."""
         pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
         integers = ["m", "n", "k", *distance_arguments(spec), "workgroups", "whole", "steps", "longer"]
-        waits = spec.sink in ("linear", "tree")
-        spaces = {"flags": ptr("i32"), "sums": ptr(accumulator_type(spec.dtype))} if waits else {}
+        spaces = {"flags": ptr("i32"), "sums": ptr(accumulator_type(spec.dtype))} if spec.gathers else {}
         return {**pointers, **dict.fromkeys(integers, i32), **spaces}
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:

@@ -140,7 +140,7 @@ class StreamKGemm(ContractionOperator):
         """
         held = target.compute_units * workgroups_a_unit(spec, target)
         asked = problem.workgroups if isinstance(problem, StreamProblem) else None
-        if asked is not None and asked > held and _waits(spec):
+        if asked is not None and asked > held and spec.gathers:
             why = f"they wait for each other, and {target.name} holds {held}"
             raise RequestError(f"{self.name}: workgroups={asked}: {why}; expected at most {held}, or reduction=atomic")
         blocks = ceil_div(problem.m, spec.block[0]) * ceil_div(problem.n, spec.block[1])
@@ -159,7 +159,7 @@ class StreamKGemm(ContractionOperator):
         numbers = (problem.alpha, problem.beta) if spec.op else ()
         spaces = [one.name for one in self.workspaces(problem, spec, target)]
         arguments = (*names, *map(i32, integers), *spaces, *map(real_type(problem), numbers))
-        resident = _waits(spec) and shares.steps > 0
+        resident = spec.gathers and shares.steps > 0
         across = ceil_div(problem.n, spec.block[1])
         # Whole blocks of one round are numbered row by row.
         shape = (across, ceil_div(shares.workgroups, across)) if shares.whole else None
@@ -170,11 +170,11 @@ class StreamKGemm(ContractionOperator):
         """Before the kernel zeros: in C for what memory adds, in the flags that workgroups wait for."""
         if self.writes_nothing(problem):
             return (OWN_KERNEL,)
-        return (Fill("flags", 0) if _waits(spec) else cleared(problem.arrays()[-1]), OWN_KERNEL)
+        return (Fill("flags", 0) if spec.gathers else cleared(problem.arrays()[-1]), OWN_KERNEL)
 
     def workspaces(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         """A flag for each workgroup, and the sums of a block."""
-        if not _waits(spec) or self.writes_nothing(problem):
+        if not spec.gathers or self.writes_nothing(problem):
             return ()
         count = self.shares(problem, spec, target).workgroups
         size = find_dtype(accumulator_type(spec.dtype)).bytes
@@ -184,11 +184,6 @@ class StreamKGemm(ContractionOperator):
         spec = self.spec(problem, target)
         steps = max(self.shares(problem, spec, target).steps, 1)
         return ceil_div(ceil_div(problem.k, spec.block[2]), steps) + 1
-
-
-def _waits(spec: ContractionSpec) -> bool:
-    """Whether workgroups wait for each other."""
-    return spec.sink in ("linear", "tree")
 
 
 OPERATOR = StreamKGemm()
