@@ -68,7 +68,7 @@ def load(place: str, what: str) -> Any:
     except (Exception, SystemExit) as error:  # importing a module runs it, which may raise anything
         raise PlugInError(f"{what} {place}: its module stops with {type(error).__name__}: {error}") from error
     if not isinstance(found, type):
-        raise PlugInError(f"{what} {place}: expected a class, it is a {type(found).__name__}")
+        raise PlugInError(f"{what} {place}: expected a class, got {type(found).__name__}")
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 import traceback
 from collections import Counter
@@ -22,6 +21,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, PassFailure
 from ckmlir.passes.ir_printing import IrPrinter
 from ckmlir.passes.pass_statistics import Counted, operation_counts
+from ckmlir.passes.reproducer import Replay
 from ckmlir.passes.syntax import parse_pass
 
 
@@ -227,12 +227,9 @@ def _reproduce(
     ir_text = before.get_asm(enable_debug_info=True)
     digest = digest_of(f"{current}\n{ir_text}", 12)
     path = directory / f"{current.name.replace('/', '-')}-{digest}.mlir"
-    options = " --verify-each" if verify_each else ""
-    pipeline = shlex.quote(f"builtin.module({current})")
-    lines = [f"Input of {current}, which failed. Replay it with", ""]
     folder = plug_ins.folder_of(current.called) if plug_ins.is_place(current.called) else ""
-    found = f"PYTHONPATH={shlex.quote(folder)} " if folder else ""
-    lines += [f"{found}ckmlir-opt --pass-pipeline={pipeline}{options} {shlex.quote(str(path))}", ""]
+    replay = Replay(f"builtin.module({current})", verify_each, folder)
+    lines = [f"Input of {current}, which failed. Replay it with", "", replay.command(path), ""]
     lines += [line for one in reasons for line in str(one).splitlines()]
     if cause is not None and not isinstance(cause, (CkmlirError, ir.MLIRError, InvalidAfterPass)):
         lines += [line for entry in traceback.format_exception(cause) for line in entry.splitlines()]

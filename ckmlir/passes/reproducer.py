@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 from typing import NamedTuple
 
 from ckmlir.errors import CkmlirError
@@ -23,6 +24,12 @@ class Replay(NamedTuple):
     pipeline: str
     verify_each: bool
     folder: str
+
+    def command(self, file: Path) -> str:
+        """The command that replays it, of a file."""
+        found = f"PYTHONPATH={shlex.quote(self.folder)} " if self.folder else ""
+        options = " --verify-each" if self.verify_each else ""
+        return f"{found}ckmlir-opt --pass-pipeline={shlex.quote(self.pipeline)}{options} {shlex.quote(str(file))}"
 
 
 def read_replay(text: str, name: str) -> Replay:

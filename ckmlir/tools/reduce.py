@@ -4,6 +4,8 @@
     ckmlir-reduce kernel.mlir --pass-pipeline='ck-pipeline-loops,ck-allocate-lds' -o small.mlir
     ckmlir-reduce kernel.mlir --command 'ckmlir compile {} -o /dev/null' --match 'too few registers' -o small.mlir
 
+What passes fail on begins with the command that runs them again, as a reproducer does.
+
 Exit status: 0 done; 2 a bad request, or an input that does not fail.
 """
 
@@ -17,12 +19,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
 from ckmlir.tools.interrupts import INTERRUPTED
 from ckmlir.tools.output import BAD_REQUEST, PrintingParser, leave, with_standard_output
+
+if TYPE_CHECKING:
+    from ckmlir.passes.reproducer import Replay
 
 SECONDS = 120
 _PLACES = re.compile(r"(?:\S+:\d+:\d+: )|\d+|'[^']*'|\"[^\"]*\"")
@@ -87,7 +92,8 @@ def _run(options: argparse.Namespace) -> int:
             text = str(ir.Module.parse(given, context)) + "\n"  # without comments and locations
         except ir.MLIRError:
             raise CkmlirError(f"{options.file}: {'; '.join(map(str, found)) or 'no MLIR'}") from None
-    outcome = _command(options) if options.command else _passes(options, given)
+    replay = None if options.command else _replay(options, given)
+    outcome = _command(options) if replay is None else _passes(replay)
     first = outcome(text)
     if first is None:
         raise CkmlirError(f"{options.file} does not fail, so there is nothing to keep while it shrinks")
@@ -107,7 +113,8 @@ def _run(options: argparse.Namespace) -> int:
             print(f"ckmlir-reduce: {line}", file=sys.stderr)
 
     small = reduce_module(text, fails, context, tell)
-    write_file(options.output, small.encode())
+    head = "" if replay is None else f"// {replay.command(options.output)}\n\n"
+    write_file(options.output, (head + small).encode())
     print(f"{options.output}: {len(small.splitlines())} of {len(text.splitlines())} lines; it fails with")
     print((outcome(small) or "").strip())
     return 0
@@ -117,30 +124,34 @@ Outcome = Callable[[str], "str | None"]
 """What a module's failure prints; None where it does not fail."""
 
 
-def _passes(options: argparse.Namespace, given: str) -> Outcome:
+def _replay(options: argparse.Namespace, given: str) -> Replay:
+    """The passes that fail: those of --pass-pipeline, or of a reproducer."""
+    from ckmlir.passes.reproducer import Replay, read_replay
+
+    if options.pass_pipeline is not None:
+        return Replay(options.pass_pipeline, True, "")
+    return read_replay(given, str(options.file))
+
+
+def _passes(replay: Replay) -> Outcome:
     """Passes, run in a copy of this process: what aborts MLIR or LLVM is a failure like others."""
     from ckmlir.dialect.context import ck_context
     from ckmlir.lowering.child_process import ChildEnded, in_child_process
     from ckmlir.mlir import ir
     from ckmlir.passes.pipeline import PipelineFailure, run_pipeline
-    from ckmlir.passes.reproducer import read_replay
     from ckmlir.passes.syntax import parse_pipeline
 
-    verify = True
-    pipeline = options.pass_pipeline
-    if pipeline is None:
-        replay = read_replay(given, str(options.file))
-        pipeline, verify = replay.pipeline, replay.verify_each
-        if replay.folder:
-            sys.path.append(replay.folder)
-    parse_pipeline(pipeline, ck_context())  # what is wrong with it is not the module's failure
+    if replay.folder:
+        sys.path.append(replay.folder)
+    parse_pipeline(replay.pipeline, ck_context())  # what is wrong with it is not the module's failure
 
     def message(text: str) -> bytes:
         context = ck_context()
         with context:
             module = ir.Module.parse(text, context)
             try:
-                run_pipeline(module, parse_pipeline(pipeline, context), verify_each=verify, dump_on_failure=False)
+                steps = parse_pipeline(replay.pipeline, context)
+                run_pipeline(module, steps, verify_each=replay.verify_each, dump_on_failure=False)
             except PipelineFailure as failure:
                 errors = [str(one) for one in failure.diagnostics if one.severity == "error"]
                 return f"{failure.step}: {errors[0].splitlines()[0]}".encode()

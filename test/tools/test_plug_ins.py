@@ -96,7 +96,7 @@ thing = 3
         ("mine:Mine", "return Solution(Schedule('x'))", "the schedule that it found is not legal: "),
         ("mine:Mine", "raise SchedulingError('too hard')", "scheduler mine:Mine: too hard"),
         ("mine:NoSolve", "pass", "it has no method solve(problem, seed=0)"),
-        ("mine:thing", "pass", "expected a class, it is a int"),
+        ("mine:thing", "pass", "expected a class, got int"),
         ("mine:Other", "pass", "has no attribute 'Other'"),
         ("absent:Mine", "pass", "scheduler absent:Mine: there is no such module"),
         ("mine:Mine", "import no_such_thing", "this is a defect of the plug-in"),
