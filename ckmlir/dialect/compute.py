@@ -88,8 +88,8 @@ class BroadcastOp(Ck.Operation, name="broadcast", traits=[ext.Pure]):
 
 
 class RedistributeOp(Ck.Operation, name="redistribute", traits=[ext.Pure]):
-    """`ck.redistribute %tile`: the same tensor under another distribution, within threads or, if it must,
-    through LDS.
+    """`ck.redistribute %tile`: the same tensor under another distribution: within threads, within rows of
+    lanes where one of them has what all want, or, if it must, through LDS.
     """
 
     source: ext.Operand[Any]

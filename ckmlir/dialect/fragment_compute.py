@@ -7,6 +7,7 @@ from ckmlir.dialect.build import integer, integer_of, product_segments, register
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.fragment import vector_type
+from ckmlir.dialect.lane_rows import ROW
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.mlir import ext, ir
@@ -92,6 +93,20 @@ class HalfOp(Ck.Operation, name="half", traits=[ext.Pure]):
     @verified
     def verify_invariants(op: ir.OpView) -> None:
         expect(op.operation.operands[0].type == op.operation.results[0].type, "a half keeps its type")
+
+
+class RowLaneOp(Ck.Operation, name="row_lane", traits=[ext.Pure]):
+    """`ck.row_lane %value {lane}`: the value that the lane so many behind the first has, of each row of 16 lanes."""
+
+    source: ext.Operand[Any]
+    handed_on: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        lane = integer_of(op, "lane")
+        expect(0 <= lane < ROW, f"there is no lane {lane} in a row of {ROW}")
+        expect(op.operation.operands[0].type == op.operation.results[0].type, "what is handed on keeps its type")
 
 
 class FirstLaneOp(Ck.Operation, name="first_lane", traits=[ext.Pure]):
@@ -198,6 +213,11 @@ def exchange(source: ir.Value, mask: int, *, equal_below: bool) -> ir.Value:
 def half(source: ir.Value, *, upper: bool) -> ir.Value:
     """The value of the lane that lies as far from the start of the wave's lower or upper half."""
     return value("ck.half", source.type, [source], {"upper": ir.UnitAttr.get()} if upper else {})
+
+
+def row_lane(source: ir.Value, lane: int) -> ir.Value:
+    """In all lanes of each row of 16 the value that one of them has."""
+    return value("ck.row_lane", source.type, [source], {"lane": integer(lane)})
 
 
 def first_lane(source: ir.Value, *, copies: bool = False) -> ir.Value:

@@ -22,7 +22,8 @@ ROW_ROTATE_8 = 0x128  # lane i ^ 8 of each 16
 WAVE_SHIFT_1 = 0x130  # lane i + 1 of the wave
 ROW_BROADCAST_15 = 0x142  # the last lane of the row before
 WAVE_BROADCAST_31 = 0x143  # lane 31, to the upper half
-LAST_OF_ROW = 0x15F  # the last lane of the row itself
+LANE_OF_ROW = 0x150  # with a number: this lane of the row itself
+LAST_OF_ROW = LANE_OF_ROW | 15
 DPP = {1: QUAD_XOR_1, 2: QUAD_XOR_2, 8: ROW_ROTATE_8}
 ODD_ROWS = 0b1010
 UPPER_ROWS = 0b1100
@@ -61,6 +62,14 @@ def _swapped(word: ir.Value) -> ir.Value:
     no = ir.BoolAttr.get(False)
     both = ir.Type.parse("!llvm.struct<(i32, i32)>")
     return value("rocdl.permlane32.swap", both, [word, word], {"fi": no, "boundControl": no})
+
+
+def lower_row_lane(_: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.row_lane to a move, one a dword, which LLVM makes part of what uses it where that is no packed arithmetic."""
+    source, control = op.operands[0], LANE_OF_ROW | integer_of(op, "lane")
+    words = _words(source)
+    singles = [moved(vectors.element(words, number), control) for number in range(vectors.length_of(words))]
+    return [_unwords(vectors.from_elements(singles), source.type)]
 
 
 def lower_first_lane(state: Lowering, op: ir.Operation) -> list[ir.Value]:

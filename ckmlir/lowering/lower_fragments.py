@@ -72,6 +72,7 @@ LOWERINGS: dict[str, Lower] = {
     "ck.anew": instructions.lower_anew,
     "ck.exchange": cross_lane.lower_exchange,
     "ck.half": cross_lane.lower_half,
+    "ck.row_lane": cross_lane.lower_row_lane,
     "ck.convert": convert.lower_convert,
     CUT: cut.lower_cut,
     "ck.rescale_vector": rescale.lower_rescale,

@@ -42,7 +42,7 @@ checkMAIVALUHazards: 20 for 16 passes on gfx950)."""
 CYCLES_OF_A_PASS = 4
 MOST_AT_ONCE = 16
 """Wait states of one S_NOP (CDNA3 ISA, 12.5 "SOPP Instructions")."""
-EXCHANGES = ("ck.exchange", "ck.half")
+EXCHANGES = ("ck.exchange", "ck.half", "ck.row_lane")
 PASSED_ON = (*VIEWS_OF_REGISTERS, "vector.extract", "vector.from_elements", "vector.shuffle")
 """What leaves a value in the registers where it is, or may."""
 

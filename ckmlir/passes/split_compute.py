@@ -5,6 +5,7 @@ from math import gcd
 from ckmlir.dialect import fragment_compute, fragment_lds
 from ckmlir.dialect.build import integer_of, registers_of, string, text_of
 from ckmlir.dialect.distribution_maps import broadcast_map, register_map
+from ckmlir.dialect.lane_rows import row_map
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.mma import INDEX_BYTES, Mma
 from ckmlir.dialect.mma_index import index_registers
@@ -155,7 +156,9 @@ def _registers_of_part(op: ir.Operation, whole: TileType, part: TileType) -> tup
 
 
 def split_redistribute(state: SplitState, op: ir.Operation) -> None:
-    """A permutation of each thread's registers where that suffices, else a trip through LDS."""
+    """A permutation of each thread's registers where that suffices, or what a lane of each row hands on to the others,
+    else a trip through LDS.
+    """
     source, result = tile_of(op.operands[0]), tile_of(op.results[0])
     registers = state.of(op.operands[0])
     homes = register_map(source.placed, result.placed)
@@ -163,6 +166,11 @@ def split_redistribute(state: SplitState, op: ir.Operation) -> None:
         chunk = gcd(len(homes), registers.chunk)
         chunks = [registers.gather(homes[i : i + chunk]) for i in range(0, len(homes), chunk)]
         state.bind(op.results[0], Registers(chunks, chunk, result.element))
+        return
+    handed_on = row_map(source.placed, result.placed)
+    if handed_on is not None:
+        singles = [fragment_compute.row_lane(registers.gather([register]), lane) for lane, register in handed_on]
+        state.bind(op.results[0], Registers(singles, 1, result.element))
         return
     contiguous = len(result.lengths) - 1
     layout = LdsLayout.plain(result.lengths, range(len(result.lengths)))

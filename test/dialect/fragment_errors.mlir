@@ -262,6 +262,22 @@ func.func @exchange_type(%v: vector<1xf32>) {
 
 // -----
 
+func.func @row_lane(%v: vector<1xf32>) {
+  // expected-error@+1 {{'ck.row_lane' there is no lane 16 in a row of 16}}
+  %0 = "ck.row_lane"(%v) {lane = 16 : i64} : (vector<1xf32>) -> vector<1xf32>
+  return
+}
+
+// -----
+
+func.func @row_lane_type(%v: vector<1xf32>) {
+  // expected-error@+1 {{'ck.row_lane' what is handed on keeps its type}}
+  %0 = "ck.row_lane"(%v) {lane = 3 : i64} : (vector<1xf32>) -> vector<2xf32>
+  return
+}
+
+// -----
+
 func.func @half_type(%v: vector<1xf32>) {
   // expected-error@+1 {{'ck.half' a half keeps its type}}
   %0 = "ck.half"(%v) {upper} : (vector<1xf32>) -> vector<1xf16>

@@ -132,6 +132,8 @@ func.func @fragments(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %c
   %low = "ck.half"(%d) : (vector<4xf32>) -> vector<4xf32>
   // CHECK: "ck.half"(%{{.*}}) {upper} : (vector<4xf32>) -> vector<4xf32>
   %high = "ck.half"(%d) {upper} : (vector<4xf32>) -> vector<4xf32>
+  // CHECK: "ck.row_lane"(%{{.*}}) {lane = 5 : i64} : (vector<4xf32>) -> vector<4xf32>
+  %handed_on = "ck.row_lane"(%d) {lane = 5 : i64} : (vector<4xf32>) -> vector<4xf32>
   // CHECK: %{{.*}} = "ck.first_lane"(%{{.*}}) : (f32) -> f32
   %e0 = vector.extract %e[0] : f32 from vector<4xf32>
   %first = "ck.first_lane"(%e0) : (f32) -> f32

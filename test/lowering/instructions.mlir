@@ -42,6 +42,16 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
+  // What one lane of each row of 16 has goes to all of them by a DPP move a dword (row_newbcast).
+  // CHECK-LABEL: llvm.func @row_lane
+  // CHECK: rocdl.update.dpp %{{.*}}, %{{.*}} with 341, 15, 15, true : i32
+  // CHECK: rocdl.update.dpp %{{.*}}, %{{.*}} with 341, 15, 15, true : i32
+  // CHECK-NOT: rocdl.update.dpp
+  func.func @row_lane(%x: vector<2xf32>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.row_lane"(%x) {lane = 5 : i64} : (vector<2xf32>) -> vector<2xf32>
+    return
+  }
+
   // Where the lanes below are equal, exchanges at 16 and 32 are DPP moves too: the last lane of the next row of 16 lanes is
   // shifted over the edge and spread over its row, the odd rows take the last lane of the row before; lane 63 goes to the
   // lower half, lane 31 to the upper one.

@@ -98,6 +98,21 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
+  // What another block leaves, a lane of each row of 16 hands on no sooner.
+  // CHECK-LABEL: llvm.func @handed_on
+  // CHECK: ^bb1(%{{.*}}: vector<1xf32>):
+  // CHECK-NEXT: llvm.inline_asm has_side_effects "s_nop 1", ""
+  // CHECK-NEXT: rocdl.sched.barrier
+  // CHECK: rocdl.update.dpp
+  func.func @handed_on(%x: vector<1xf32>, %some: i1) attributes {ck.waves = 4 : i32} {
+    cf.cond_br %some, ^left(%x : vector<1xf32>), ^right
+  ^left(%a: vector<1xf32>):
+    %p = "ck.row_lane"(%a) {lane = 3 : i64} : (vector<1xf32>) -> vector<1xf32>
+    return
+  ^right:
+    return
+  }
+
   // Waves may branch around a cut of what has just been multiplied: 8 passes and 4 states are waited for in front of it,
   // once: the second cut stands in another block.
   // CHECK-LABEL: llvm.func @cut

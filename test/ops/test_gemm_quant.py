@@ -35,6 +35,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"b_dtype": "u4", "zeros": 1}),
     ("gfx942", {"a_scale": "1x64", "k": 900, "schedule": "mem6_interwave"}),  # 5 and 7 sets of registers
     ("gfx950", {"b_dtype": "i4", "shuffled": 16, "m": 20}),
+    ("gfx950", {"b_scale": "1x128", "schedule": "async", "mfma": "16x16x128"}),  # A and B go straight to LDS
+    ("gfx942", {"b_scale": "1x64", "schedule": "async_double", "lda": 304, "ldb": 304}),
 ]
 
 
@@ -121,7 +123,6 @@ def test_what_is_refused(keys: dict[str, Any], words: str) -> None:
     ({"block": "64x64x64"}, "steps of 64 along K are less than a group of scales; expected 128 or more along K"),
     ({"b_scale": "1x32", "mfma": "32x32x64"}, "a group of scales is 32 elements along K; expected an instruction of"),
     ({"b_dtype": "i4", "schedule": "async"}, "A and B become fp8 in registers, and this schedule goes past them"),
-    ({"b_scale": "1x128", "schedule": "async"}, "scales of columns go through registers to LDS"),
 ])  # fmt: skip
 def test_what_a_chip_cannot_run(keys: dict[str, Any], words: str) -> None:
     target = get_target("gfx950")

@@ -101,7 +101,8 @@ func.func @slice(%p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
   return
 }
 
-// Redistribution within threads permutes registers, across threads goes through LDS.
+// Redistribution within threads permutes registers, within rows of 16 lanes one lane hands on what all of them want, across
+// other threads it goes through LDS.
 // CHECK-LABEL: func.func @redistribute_registers
 // CHECK-NOT: ck.lds_alloc
 // CHECK: vector.shuffle {{.*}} [0, 2, 1, 3] : vector<4xf32>
@@ -110,6 +111,31 @@ func.func @slice(%p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
 func.func @redistribute_registers(%x: f32) attributes {ck.waves = 1 : i32} {
   %t = "ck.splat"(%x) : (f32) -> !ck.tile<[128, 2], f32, "d0: 2@y0 64@lane, d1: 2@y1">
   %0 = "ck.redistribute"(%t) : (!ck.tile<[128, 2], f32, "d0: 2@y0 64@lane, d1: 2@y1">) -> !ck.tile<[128, 2], f32, "d0: 2@y1 64@lane, d1: 2@y0">
+  return
+}
+
+// CHECK-LABEL: func.func @redistribute_rows
+// CHECK-NOT: ck.lds_alloc
+// CHECK: %[[OWN:.*]] = vector.broadcast %{{.*}} : f32 to vector<1xf32>
+// CHECK: "ck.row_lane"(%[[OWN]]) {lane = 0 : i64} : (vector<1xf32>) -> vector<1xf32>
+// CHECK: "ck.row_lane"(%[[OWN]]) {lane = 1 : i64}
+// CHECK-COUNT-5: "ck.row_lane"
+// CHECK: "ck.row_lane"(%[[OWN]]) {lane = 7 : i64}
+// CHECK-NOT: ck.
+// CHECK: return
+func.func @redistribute_rows(%x: f32) attributes {ck.waves = 1 : i32} {
+  %t = "ck.splat"(%x) : (f32) -> !ck.tile<[16], f32, "r: 4@lane.1, d0: 2@lane.0 8@lane.2">
+  %0 = "ck.redistribute"(%t) : (!ck.tile<[16], f32, "r: 4@lane.1, d0: 2@lane.0 8@lane.2">) -> !ck.tile<[16], f32, "r: 32@lane.1, d0: 2@lane.0 8@y0">
+  return
+}
+
+// What lies in another row of lanes is not handed on.
+// CHECK-LABEL: func.func @redistribute_between_rows
+// CHECK-NOT: ck.row_lane
+// CHECK: "ck.lds_read"
+func.func @redistribute_between_rows(%x: f32) attributes {ck.waves = 1 : i32} {
+  %t = "ck.splat"(%x) : (f32) -> !ck.tile<[32], f32, "r: 2@lane.1, d0: 2@lane.0 16@lane.2">
+  %0 = "ck.redistribute"(%t) : (!ck.tile<[32], f32, "r: 2@lane.1, d0: 2@lane.0 16@lane.2">) -> !ck.tile<[32], f32, "r: 16@lane.1, d0: 4@lane.0 8@y0">
   return
 }
 

@@ -31,10 +31,7 @@ class Accumulation(Protocol):
     def load(self, k: Scalar) -> Sequence[Any]:
         """What the step at k needs beside A and B, from memory."""
 
-    def hold(self, loaded: Sequence[Any]) -> Sequence[Any]:
-        """The same, what goes through LDS put there."""
-
-    def read(self, held: Sequence[Any]) -> Sequence[Any]:
+    def read(self, loaded: Sequence[Any]) -> Sequence[Any]:
         """The same, in registers."""
 
     def add(self, sums: Sequence[Tile], rows: Tile, columns: Sequence[Tile], scales: Sequence[Any]) -> list[Tile]:
@@ -64,13 +61,9 @@ class Sums:
         """See `Accumulation`."""
         return ()
 
-    def hold(self, loaded: Sequence[Any]) -> Sequence[Any]:
+    def read(self, loaded: Sequence[Any]) -> Sequence[Any]:
         """See `Accumulation`."""
         return loaded
-
-    def read(self, held: Sequence[Any]) -> Sequence[Any]:
-        """See `Accumulation`."""
-        return held
 
     def add(self, sums: Sequence[Tile], rows: Tile, columns: Sequence[Tile], scales: Sequence[Any]) -> list[Tile]:
         """See `Accumulation`."""

@@ -73,12 +73,7 @@ def _loop_lds(spec: ContractionSpec) -> int:
             elements = (m, n)[place] * k
             copies = _copies(spec, place, elements) if spec.layout[place] == "CR"[place] else 1
             loop += int(schedule.buffers_of(tensor) * elements * _bytes(spec, tensor)) * copies
-    scales = _scales(spec)
-    for one in scales:
-        if one.is_of_columns(n):
-            copied = max(n, spec.wave_count * WAVE_SIZE)  # waves that hold the same write a copy each
-            loop += schedule.buffers_of(one.name) * copied * SCALE_BYTES * (k // spec.piece)
-    return loop + (m * SCALE_BYTES * (spec.kept // scales[0].group) if spec.kept else 0)
+    return loop + (m * SCALE_BYTES * (spec.kept // _scales(spec)[0].group) if spec.kept else 0)
 
 
 def block_registers(spec: ContractionSpec) -> Resources:
@@ -121,9 +116,6 @@ def block_registers(spec: ContractionSpec) -> Resources:
         moving += (1 + schedule.ahead_of("load")) * rows * index_bytes(k) / WAVE_SIZE / 4
     scales = _scales(spec)
     partial = len(scales) > 0  # sums of a group beside those of all
-    if schedule.groups > 1:  # waves that take turns read those of columns in turns before the last
-        columns = m * n // threads // max(m // (spec.waves[0] * spec.mfma[0]), 1)
-        moving += sum(one.is_of_columns(n) for one in scales) * columns * (k // spec.piece)
     if any(one.operand == "a" for one in scales):  # a number for each row of a lane: of every piece, and one at hand
         rows = m * n // threads // max(n // (spec.waves[1] * spec.mfma[1]), 1)
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))

@@ -3,7 +3,7 @@
 # Annotations are not postponed: specifications are read by their fields' types, and texts would be compiled for that.
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 from ckmlir.digests import digest_of
@@ -12,7 +12,6 @@ from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sparsity import BY_ROWS
 from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, Dtype, find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
-from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Algorithm, Counts, Spec, by
 
 DEPTHWISE = "depthwise"
@@ -290,19 +289,8 @@ class ContractionSpec(Spec):
 
     @property
     def schedule_text(self) -> str:
-        """The K loop's schedule in the language of `ckmlir.dialect.schedule`. Scales of columns go through LDS, also
-        where B goes straight to registers, and have two buffers there, since arithmetic behind the products reads them.
-        """
-        text = SCHEDULES[self.schedule]
-        through = [one.name for one in map(ScaleSpec.parse, self.scaling) if one.is_of_columns(self.block[1])]
-        if not through or self.scaled_by_instruction:
-            return text
-        schedule = parse_schedule(text)
-        paths = {**dict(schedule.paths), **{name: "through" for name in through if schedule.path == "straight"}}
-        buffers = {**dict(schedule.tensor_buffers), **{name: 2 for name in through if schedule.buffers_of(name) == 1}}
-        return str(
-            replace(schedule, paths=tuple(sorted(paths.items())), tensor_buffers=tuple(sorted(buffers.items())))
-        )
+        """The K loop's schedule in the language of `ckmlir.dialect.schedule`."""
+        return SCHEDULES[self.schedule]
 
 
 def accumulator_names(products: int) -> tuple[str, ...]:

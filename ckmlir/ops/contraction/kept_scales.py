@@ -6,8 +6,8 @@ takes those of many steps at a time, in whole lines.
 
 By the model on gfx950, fp8 with scales of 1x128 and 128x128, in cycles without this and with it: 4096 x 4096 x 4096
 144629, 128899; K of 7168 239913, 215879; 8192 x 8192 x 4096 571213, 505743. With K of 2048 it would be 72884, 74411,
-and with one workgroup a compute unit (1024 x 1024 x 4096) 41608, 43698; with scales of columns of B too, 212373, 215541
-where registers leave room for one workgroup, 199143, 158948 where they do for two. Where vector arithmetic converts
+and with one workgroup a compute unit (1024 x 1024 x 4096) 41608, 43698; with scales of columns of B too, 198287, 144553
+where registers leave room for two workgroups; it lost where they did for one. Where vector arithmetic converts
 sums, or elements of B, it would lose: 4096 x 4096 x 4096 in i8 153753, 166777, with B of i4 159349, 164933; and where A
 is transposed (CRR 205933, 219005; RRR 187133, 136229), or groups are shorter than a step (1x64 of A 207613, 241309).
 """

@@ -82,7 +82,6 @@ def _steps(
                 to_lds(operand.prepared(tile, k), operand.name)
                 for operand, tile in zip((a, *matrices), loaded, strict=True)
             ]
-            scales = accumulation.hold(scales)
         with stage("from_lds"):
             rows = held[0].read(product.a_over(waves, bm, bk))
             columns = [one.read(product.b_over(waves, bn, bk)) for one in held[1:]]

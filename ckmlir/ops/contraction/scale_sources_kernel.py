@@ -1,5 +1,5 @@
 """Where scales of groups along K come from in tile code, and how they get to the sums: one for the block, one for each
-row of A from memory, one for each column of B through LDS, or those of many steps kept there.
+row of A or column of B from memory, or those of A for many steps from LDS.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.dialect.lane_rows import dealt_out
 from ckmlir.lang import (
     LdsTensor,
     Scalar,
@@ -17,6 +18,7 @@ from ckmlir.lang import (
     full,
     join_axes,
     permute_axes,
+    redistribute,
     slice_tile,
     stretch,
     to_lds,
@@ -78,10 +80,7 @@ class Source(Protocol):
     def load(self, k: Scalar, depth: int) -> Any:
         """Those of the step at k, from memory."""
 
-    def hold(self, loaded: Any) -> Any:
-        """The same, put into LDS where they go through it."""
-
-    def read(self, held: Any) -> Any:
+    def read(self, loaded: Any) -> Any:
         """The same, in registers."""
 
     def of_piece(self, scales: Any, piece: int) -> Any:
@@ -104,13 +103,9 @@ class Absent:
         """See `Source`."""
         return 1.0
 
-    def hold(self, loaded: Any) -> Any:
+    def read(self, loaded: Any) -> Any:
         """See `Source`."""
         return loaded
-
-    def read(self, held: Any) -> Any:
-        """See `Source`."""
-        return held
 
     def of_piece(self, scales: Any, piece: int) -> Any:
         """See `Source`."""
@@ -192,12 +187,12 @@ class KeptRows(Rows):
         group = self.place.spec.group
         return [k // group + number for number in range(depth // group)]
 
-    def read(self, held: Any) -> Any:
+    def read(self, loaded: Any) -> Any:
         """See `Source`."""
         assert self.there is not None
         lies = self.place.across().expand(0, 1)
         # A power of two: LLVM sees that each place is inside, and asks no lane.
-        places = (full((1,), group & (self.count - 1), "i32") for group in held)
+        places = (full((1,), group & (self.count - 1), "i32") for group in loaded)
         return [join_axes(self.there.gather(place, 0, lies), 0) for place in places]
 
     def of_piece(self, scales: Any, piece: int) -> Any:
@@ -206,28 +201,21 @@ class KeptRows(Rows):
 
 
 class Columns(Absent):
-    """A scale for each column of B: a lane has sums of many, so that all waves share them through LDS."""
+    """A scale for each column of B: a lane has sums of many, of which it loads a share and takes the others from lanes
+    with sums of the same.
+    """
 
     def __init__(self, place: Place) -> None:
         self.place = place
 
     def load(self, k: Scalar, depth: int) -> Any:
         """See `Source`."""
-        dealt_out = coalesced((self.place.length,), self.place.lies.waves, 0, 1)
-        return self.place.of_groups(k, depth // self.place.spec.group, dealt_out)
-
-    def hold(self, loaded: Any) -> Any:
-        """See `Source`."""
-        groups = (_of_group(loaded, number) for number in range(loaded.lengths[1]))
-        return [to_lds(cast(one, "f32"), self.place.spec.name) for one in groups]
-
-    def read(self, held: Any) -> Any:
-        """See `Source`."""
-        return [one.read(self.place.across()) for one in held]
+        return self.place.of_groups(k, depth // self.place.spec.group, dealt_out(self.place.across()))
 
     def of_piece(self, scales: Any, piece: int) -> Any:
         """See `Source`."""
-        return scales[piece // self.place.spec.group]
+        own = _of_group(scales, piece // self.place.spec.group)
+        return redistribute(cast(own, "f32"), self.place.across())
 
     def apply(self, partial: Tile, scales: Any) -> Tile:
         """See `Source`."""

@@ -57,13 +57,9 @@ class GroupSums(Sums):
         """See `Accumulation`: by operand."""
         return [source.load(k, self.block[2]) for source in self.sources]
 
-    def hold(self, loaded: Sequence[Any]) -> Sequence[Any]:
+    def read(self, loaded: Sequence[Any]) -> Sequence[Any]:
         """See `Accumulation`."""
-        return [source.hold(own) for source, own in zip(self.sources, loaded, strict=True)]
-
-    def read(self, held: Sequence[Any]) -> Sequence[Any]:
-        """See `Accumulation`."""
-        return [source.read(own) for source, own in zip(self.sources, held, strict=True)]
+        return [source.read(own) for source, own in zip(self.sources, loaded, strict=True)]
 
     def add(self, sums: Sequence[Tile], rows: Tile, columns: Sequence[Tile], scales: Sequence[Any]) -> list[Tile]:
         """See `Accumulation`."""
@@ -136,8 +132,8 @@ def accumulation_of(spec: ContractionSpec, product: Mma, work: Work) -> Accumula
         first, *others = (places[operand] for operand in spec.tensors)
         return BlockScales(product, spec.waves, spec.block, first, others)
     a, *b = (source_of(places.get(operand), spec.kept) for operand in spec.tensors)
-    # Scales of several groups that come as vectors, or of columns from LDS, are there at once: registers have room for
-    # half the partial sums. So they have where instructions take whole groups, for another wave.
+    # Scales of several groups that come as vectors, or of columns that lanes hand on, are there at once: registers have
+    # room for half the partial sums. So they have where instructions take whole groups, for another wave.
     vectors = all(one.spec.align * one.spec.group >= spec.block[2] for one in places.values())
     several = spec.piece < spec.block[2] and (vectors or any(isinstance(one, Columns) for one in b))
     halves = several or spec.makes_room

@@ -210,12 +210,6 @@ def _scaling(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
         elif group % spec.mfma[2] and not spec.scaled_by_instruction:
             why = f"a group of scales is {group} elements along K"
             yield Reason("mfma", spec.mfma, why, "expected an instruction of so many along K, or a part of them")
-    if spec.scaled_by_instruction or spec.schedule not in SCHEDULES:
-        return
-    schedule = parse_schedule(spec.schedule_text)
-    if any(schedule.path_of(one.name) != "through" for one in scales if one.is_of_columns(spec.block[1])):
-        why = "scales of columns go through registers to LDS, and this schedule goes past them"
-        yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
 
 
 def _sparse(spec: ContractionSpec, target: Target) -> Iterator[Reason]:

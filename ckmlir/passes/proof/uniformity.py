@@ -29,7 +29,7 @@ KEEPING = frozenset({
 })  # fmt: skip
 KEEPING_DIALECTS = ("arith.", "math.", "vector.")
 """What differs only as its operands do."""
-ACROSS_LANES = frozenset({"ck.exchange", "ck.half", "ck.mfma"})
+ACROSS_LANES = frozenset({"ck.exchange", "ck.half", "ck.row_lane", "ck.mfma"})
 """What makes lanes differ, but not waves that hold the same."""
 MEMORY_READS = frozenset({"ck.load_fragment", "ck.gather_fragment"})
 PLACED = MEMORY_READS | {
