@@ -84,8 +84,9 @@ def avg_pool2d(
 
     Args:
         x, kernel_size, stride, padding, channels_last: as for `max_pool2d`.
-        ceil_mode: as for `max_pool2d`; with count_include_pad=False, or where no window ends behind the padding.
-        count_include_pad: divide by all places of a window, zeros of the padding among them; else by the elements.
+        ceil_mode: as for `max_pool2d`.
+        count_include_pad: divide by all places of a window, zeros of the padding among them, but not what is behind it;
+            else by the elements.
         out: to be written.
 
     Returns:
@@ -158,9 +159,8 @@ def _pooled(
     last = (0, *range(2, rank + 2), 1)
     n, *image, channels = given.shape if channels_last else tuple(given.shape[dim] for dim in last)
     sliding, positions = _geometry(tuple(image), how, ceil_mode)
-    if keys.get("count") == "padding" and sliding["right_pads"] != sliding["pads"]:
-        raise DeviceError("ceil_mode: windows end behind the padding, of which places count is not defined; expected "
-                          "count_include_pad=False")  # fmt: skip
+    if keys.get("count") == "padding":
+        keys = {**keys, "counted_pads": sliding["pads"]}
     window, pads = (tuple(sliding[name]) for name in ("window", "pads"))
     if any(2 * pad > places for pad, places in zip(pads, window, strict=True)):
         raise DeviceError(f"padding={pads}: expected at most half of kernel_size={window}")
@@ -196,11 +196,10 @@ def _geometry(
     right, positions = [], []
     for length, pad, span, step in zip(image, pads, spans, strides, strict=True):
         room = length + 2 * pad - span - 1
-        count = room // step + 1 if room >= 0 else 0
-        behind = pad
-        if ceil_mode and room >= 0 and room % step and count * step < length + pad:
-            behind, count = pad + step - room % step, count + 1
-        right.append(behind)
+        count = max((room + (step - 1) * ceil_mode) // step + 1, 0)
+        if ceil_mode and (count - 1) * step >= length + pad:  # no window begins behind the image
+            count -= 1
+        right.append(max(pad, (count - 1) * step + span + 1 - length - pad))
         positions.append(count)
     if 0 in positions and 0 not in image:
         raise DeviceError(f"kernel_size={window}: windows reach beyond images of {image} with padding={pads}")

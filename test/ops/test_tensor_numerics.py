@@ -145,6 +145,10 @@ POOLS: list[Keys] = [
         {}, {"index": 1}, {"index": 1, "propagate_nan": 1}, {"op": "average"}, {"op": "average", "count": "elements"},
     )
 ]  # fmt: skip
+POOLS += [
+    {"dtype": dtype, "op": "average", "image": (9, 7), "c": 5, "right_pads": (2, 3), "counted_pads": (1, 0)}
+    for dtype in FLOATS
+]
 ALL = "sum,mean,max,min,amax,sumsq"
 REDUCTIONS: list[Keys] = [
     {"shape": shape, "dims": dims, "dtype": dtype, "ops": ALL, "out": "f32" if dtype in (*EIGHT_BIT, "i8") else None}

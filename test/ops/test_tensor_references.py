@@ -82,9 +82,12 @@ def test_img2col_by_loops() -> None:
         assert found["y"][g, (n * rows + ho) * columns + wo, (y * 2 + w) * 3 + c] == expected
 
 
-@pytest.mark.parametrize("op", ["max", "padding", "elements"])
+@pytest.mark.parametrize("op", ["max", "padding", "elements", "some"])
 def test_pooling_by_loops(op: str) -> None:
+    """`some`: an average counts no padding behind the image."""
     keys: dict[str, object] = {"op": "max", "index": 1} if op == "max" else {"op": "average", "count": op}
+    if op == "some":
+        keys.update(count="padding", counted_pads=0)
     keys.update(n=1, c=2, image=(5, 4), window=(3, 2), strides=(2, 1), pads=(1, 1), dtype="f32")
     arrays, found = outputs_of("pooling", **keys)
     x = arrays["x"].astype(np.float64)
@@ -99,7 +102,8 @@ def test_pooling_by_loops(op: str) -> None:
             best = max(inside, key=lambda pair: pair[0])
             assert (found["y"][0, ho, wo, c], found["index"][0, ho, wo, c]) == best
         else:
-            divisor = 6 if op == "padding" else len(inside)
+            near = min(3, 5 + 1 - ho * 2) * min(2, 4 + 1 - wo)
+            divisor = {"padding": 6, "elements": len(inside), "some": near}[op]
             assert found["y"][0, ho, wo, c] == pytest.approx(math.fsum(value for value, _ in inside) / divisor)
 
 
@@ -264,6 +268,8 @@ def test_default_kernels(name: str, target: Any) -> None:
         ("img2col", {"image": (4, 4), "window": (2, 2, 2)}, "expected one number, or one for each of 2"),
         ("pooling", {"op": "average", "index": 1}, "index=1: op=average has no maximum"),
         ("pooling", {"count": "elements"}, "op=max counts nothing"),
+        ("pooling", {"counted_pads": 0}, "counted_pads=0: expected op=average with count=padding"),
+        ("pooling", {"op": "average", "counted_pads": (0, 2)}, "counted_pads=0x2: expected at most right_pads=1x1"),
         ("unpack_int4", {"shape": (4, 5)}, "expected an even number"),
     ],
 )  # fmt: skip

@@ -2,14 +2,16 @@
 
 `op=max` may also give the index of the maximum, the first of equal ones: its element's number in the packed images, 0
 where a window meets nothing but -infinity. Without `propagate_nan` a NaN is passed over, with it the first one is the
-result. `op=average` divides by the elements of the window, those of the padding included (as zeros) or not (`count`). A
-window without elements gives -infinity, or NaN for an average that does not count padding. Averages add in f32; where
-the magnitudes of their terms add up to more than it holds, nothing is promised.
+result. `op=average` divides by the elements of the window, those of the padding included (as zeros) or not (`count`),
+or only those of so much padding behind the image (`counted_pads`). A window without elements gives -infinity, or NaN
+for an average that counts none. Averages add in f32; where the magnitudes of their terms add up to more than it holds,
+nothing is promised.
 
 Arrays: x (n, image…, c), y (n, positions…, c), index (i32, like y) with `index`; packed.
 
 Kernel arguments: y, index, x; lengths and numbers of tiles of (n, positions…, c), strides of y and index, those of
-`SlidingSpec.sliding_arguments`, places in a window (i32), 1 / their number (f32). Grid: one dimension, tiles.
+`SlidingSpec.sliding_arguments`, counted padding behind the image where that is less (i32 for each dimension), places in
+a window (i32), 1 / their number (f32). Grid: one dimension, tiles.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from math import prod
+from operator import gt
 from typing import Any
 
 import numpy as np
@@ -30,14 +33,16 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator
 from ckmlir.ops.precision import in_f32, order_decides
-from ckmlir.ops.request import Choice, Flag, Integer, RequestError
+from ckmlir.ops.request import Choice, Flag, Integer, RequestError, show
 from ckmlir.ops.scalars import f32, i32
 from ckmlir.ops.spec import Reason, by, not_a_choice, unlike
 from ckmlir.ops.tensors.arrays import packed
 from ckmlir.ops.tensors.folding import Folded
+from ckmlir.ops.tensors.keys import PerDimension
 from ckmlir.ops.tensors.mapping import ALIGN
 from ckmlir.ops.tensors.rounding import output_tolerance, saturated
 from ckmlir.ops.tensors.sliding import (
+    MOST_SPATIAL,
     Sliding,
     SlidingSpec,
     check_sliding,
@@ -63,6 +68,8 @@ from ckmlir.targets.cdna import WAVE_SIZE
 TYPES = ("f16", "bf16", "f32", "fp8", "bf8")
 OPS = ("max", "average")
 COUNTS = ("padding", "elements")
+SOME = "some"
+"""What a kernel counts where that is padding, but not all behind the image."""
 TILE = 2048
 """Elements of a workgroup."""
 
@@ -77,8 +84,14 @@ class Problem(Struct, frozen=True, dict=True):
     index: bool
     propagate_nan: bool
     count: str
+    counted: tuple[int, ...]
     dtype: str
     align: int
+
+    @property
+    def counts(self) -> str:
+        """What a kernel divides by."""
+        return SOME if self.count == "padding" and self.counted != self.sliding.right else self.count
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -100,6 +113,11 @@ class PoolingSpec(SlidingSpec):
     op: str
     propagate_nan: bool
     count: str
+
+    @property
+    def counting_arguments(self) -> tuple[str, ...]:
+        """Names of the kernel's arguments that say how much padding counts."""
+        return tuple(f"counted{dim}" for dim in range(self.spatial)) if self.count == SOME else ()
 
     @property
     def name(self) -> str:
@@ -125,13 +143,16 @@ class Pooling(Operator[Problem, PoolingSpec]):
         Flag("index", False, "also write where the maximum is"),
         Flag("propagate_nan", False, "a NaN is larger than everything"),
         Choice("count", "padding", "what an average divides by: the window's elements with padding or without", COUNTS),
+        PerDimension("counted_pads", None, "padding behind the image that an average counts; default: all",
+                     most=MOST_SPATIAL, of="image"),
         Choice("dtype", "f16", "of x and y", TYPES),
         ALIGN,
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         same = {key: values[key] for key in ("n", "c", "op", "index", "propagate_nan", "count", "dtype", "align")}
-        problem = Problem(sliding=read_sliding(values), **same)
+        sliding = read_sliding(values)
+        problem = Problem(sliding=sliding, counted=_counted(values, sliding), **same)
         if problem.op == "average" and (problem.index or problem.propagate_nan):
             key = "index" if problem.index else "propagate_nan"
             raise RequestError(f"{key}=1: op=average has no maximum; expected op=max")
@@ -153,7 +174,7 @@ class Pooling(Operator[Problem, PoolingSpec]):
             padded=problem.sliding.padded,
             op=problem.op,
             propagate_nan=problem.propagate_nan,
-            count=problem.count,
+            count=problem.counts,
             **window_array_fields(folded, dtypes, problem.align, problem.c),
             **tile_fields(folded, _tile(problem)),
         )
@@ -161,12 +182,12 @@ class Pooling(Operator[Problem, PoolingSpec]):
     def mismatches(self, problem: Problem, spec: PoolingSpec, target: Target) -> list[Reason]:
         arrays, dtypes, folded = _by_array(problem)
         different = list(unlike(
-            spec, arrays=arrays, dtypes=dtypes, op=problem.op, propagate_nan=problem.propagate_nan, count=problem.count
+            spec, arrays=arrays, dtypes=dtypes, op=problem.op, propagate_nan=problem.propagate_nan, count=problem.counts
         ))  # fmt: skip
         return different or list(uncovered_windows(spec, problem.sliding, folded, problem.align, problem.c))
 
     def validate(self, spec: PoolingSpec, target: Target) -> list[Reason]:
-        return [*invalid_tiles(spec, target), *not_a_choice(spec, op=OPS, count=COUNTS)]
+        return [*invalid_tiles(spec, target), *not_a_choice(spec, op=OPS, count=(*COUNTS, SOME))]
 
     def kernels(self, target: Target) -> list[PoolingSpec]:
         options: list[dict[str, object]] = [
@@ -174,6 +195,7 @@ class Pooling(Operator[Problem, PoolingSpec]):
             {"op": "max", "index": True},
             {"op": "average"},
             {"op": "average", "count": "elements"},
+            {"op": "average", "counted_pads": 0},
         ]
         specs = [
             self.spec(self.problem(image=image, dtype=dtype, **option), target)
@@ -228,8 +250,14 @@ class Pooling(Operator[Problem, PoolingSpec]):
         return {"y": y, "index": np.where(np.isneginf(y), 0, index)}
 
     def _divisors(self, problem: Problem, exists: Array) -> Array:
+        sliding = problem.sliding
         if problem.count == "padding":
-            return np.asarray(float(prod(problem.sliding.window)))
+            near = (
+                (sliding.image_places(dim) < length + counted).sum(axis=1)
+                for dim, (length, counted) in enumerate(zip(sliding.image, problem.counted, strict=True))
+            )
+            places: Array = reduce(np.multiply.outer, near).astype(np.float64)[..., None]
+            return places
         found: Array = exists.sum(axis=-1).astype(np.float64)
         return found
 
@@ -265,9 +293,22 @@ class Pooling(Operator[Problem, PoolingSpec]):
         scalars = launch_scalars(spec, folded.lengths, counts, dict.fromkeys(("y", "index"), folded.strides[0]))
         windows = sliding_scalars(problem.sliding, 1, problem.c)
         places = prod(problem.sliding.window)
-        last = (i32(places), f32(1 / places))
-        arguments: tuple[Argument, ...] = (*spec.arrays, *scalars, *windows, *last)
+        counted = [i32(pad) for pad in problem.counted if spec.counting_arguments]
+        arguments: tuple[Argument, ...] = (*spec.arrays, *scalars, *windows, *counted, i32(places), f32(1 / places))
         return Launch((prod(counts), 1, 1), (spec.waves * WAVE_SIZE, 1, 1), arguments)
+
+
+def _counted(values: Mapping[str, Any], sliding: Sliding) -> tuple[int, ...]:
+    """How much padding behind the image counts, along each dimension. Raises RequestError for more than there is."""
+    given = values["counted_pads"]
+    if given is None:
+        return sliding.right
+    found: tuple[int, ...] = given * sliding.rank if len(given) == 1 else given
+    if (values["op"], values["count"]) != ("average", "padding"):
+        raise RequestError(f"counted_pads={show(given)}: expected op=average with count=padding")
+    if len(found) != sliding.rank or any(map(gt, found, sliding.right)):
+        raise RequestError(f"counted_pads={show(given)}: expected at most right_pads={by(sliding.right)}")
+    return found
 
 
 def _tile(problem: Problem) -> tuple[int, ...]:

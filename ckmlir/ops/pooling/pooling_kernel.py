@@ -1,6 +1,7 @@
 """The pooling kernel: every work-item walks through the windows of its elements, one place at a time."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from ckmlir.lang import (
@@ -34,7 +35,7 @@ def build(spec: PoolingSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     arguments = {
         **kernel_arguments(spec),
-        **dict.fromkeys(spec.sliding_arguments, i32),
+        **dict.fromkeys((*spec.sliding_arguments, *spec.counting_arguments), i32),
         "places": i32,
         "share": f32,
     }
@@ -43,7 +44,7 @@ def build(spec: PoolingSpec, target: Target) -> Kernel:
     def pooling(given: Any) -> None:
         block = _Pooling(spec, given)
         with loop(0, given.places, 1, carry=block.start()) as step:
-            step.carry(*block.step(step.carried, block.window_at(step.index)))
+            step.carry(*block.step(step.carried, step.index))
         block.finish(step.results)
 
     return pooling
@@ -57,13 +58,16 @@ class _Pooling(Block):
         self.pooling = spec
         self.lies = self.distribution(spec.vector("y"), spec.rank - 1)
         self.origin = self.places(workgroup_id(0), range(spec.rank))
-        self.counted = spec.op == "average" and spec.count == "elements"
+        self.counted = spec.op == "average" and spec.count != "padding"
         n, *positions, channels = self.lengths
         self.images: View = window_view(spec, given, n, 1, channels, positions)
+        self.counted_images = self.images
+        if spec.counting_arguments:
+            self.counted_images = window_view(spec, _with_padding(given, spec), n, 1, channels, positions)
 
-    def window_at(self, place: Scalar) -> Window:
-        """The elements that lie in one place of every window."""
-        k, images = self.pooling.spatial, self.images
+    def window_at(self, place: Scalar, images: View) -> Window:
+        """The elements of images that lie in one place of every window."""
+        k = self.pooling.spatial
         for dim in reversed(range(k)):
             length = getattr(self.given, f"window{dim}")
             digit = place if dim == 0 else place % length
@@ -83,13 +87,16 @@ class _Pooling(Block):
             result.append(self.full(0, "i32"))
         return [*result, self.full(0.0, "f32")] if self.counted else result
 
-    def step(self, so_far: Sequence[Tile], window: Window) -> list[Tile]:
+    def step(self, so_far: Sequence[Tile], place: Scalar) -> list[Tile]:
         """One more place of every window."""
+        window = self.window_at(place, self.images)
         x = cast(load(window, self.lies), "f32")
         best: Tile = so_far[0]
+        if self.counted:
+            counts = inside(self.window_at(place, self.counted_images), self.lies)
+            return [best + x, so_far[1] + where(counts, self.full(1.0, "f32"), 0.0)]  # what is outside is zero
         if self.pooling.op == "average":
-            counts = [so_far[1] + where(inside(window, self.lies), self.full(1.0, "f32"), 0.0)] if self.counted else []
-            return [best + x, *counts]  # what is outside is zero
+            return [best + x]
         x = where(inside(window, self.lies), x, LEAST)
         if self.pooling.propagate_nan:
             better = best.equals(best) & ((x > best) | x.differs(x))  # the first NaN stays
@@ -109,3 +116,13 @@ class _Pooling(Block):
         for name, tile in zip(names, [result, *results[1:]], strict=False):
             window, _ = self.window(name, self.origin)
             store(cast(tile, self.pooling.dtypes[self.pooling.place(name)]), window)
+
+
+def _with_padding(given: Any, spec: PoolingSpec) -> Any:
+    """The arguments of images that hold what counts of their padding. Nothing is loaded from such."""
+    own = dict(vars(given))
+    for dim in range(spec.spatial):
+        own[f"image{dim}"] = own[f"left{dim}"] + own[f"image{dim}"] + own[f"counted{dim}"]
+        own[f"right{dim}"] = own[f"right{dim}"] - own[f"counted{dim}"]
+        own[f"left{dim}"] = 0
+    return SimpleNamespace(**own)
