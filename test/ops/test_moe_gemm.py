@@ -47,6 +47,7 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"t": 5, "n": 72, "k": 264, "unit": 16, "schedule": "mem4", "block": "16x32x64", "wave": "1x1", **SECOND},
     {"t": 17, "n": 70, "k": 40, "e": 5, "topk": 3, **SECOND, "entry_ids": 1},
     {"t": 9, "n": 67, "k": 64, "unit": 16, **SECOND, "dtype": "bf16", "entry_ids": 1, "reduction": "rounded"},
+    {"t": 70, "n": 131, "k": 72, "unit": 64, "schedule": "async_single", "block": "64x128x64", "wave": "1x2", **SECOND},
 )  # fmt: skip
 
 
@@ -70,7 +71,7 @@ def routed(ids: Array, **keys: Any) -> dict[str, Array]:
 
 
 FEW = {("gfx90a", 3), ("gfx90a", 9), ("gfx942", 1), ("gfx942", 7), ("gfx950", 2), ("gfx950", 10), ("gfx950", 11),
-       ("gfx942", 15), ("gfx950", 13), ("gfx950", 14), ("gfx950", 16), ("gfx942", 17), ("gfx950", 18)}
+       ("gfx942", 15), ("gfx950", 13), ("gfx950", 14), ("gfx950", 16), ("gfx942", 17), ("gfx950", 18), ("gfx950", 19)}
 
 
 @pytest.mark.one_in(2)
@@ -327,6 +328,15 @@ NARROW: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"dtype": "fp8", "unit": 32, "t": 20, "k": 257, "a_scale": "1x128", "b_scale": "128x128", "out": "f16",
                 "shuffled": 32, **FIRST}),
 ]
+
+
+def test_parts_of_a_block_whose_rows_a_list_tells() -> None:
+    """Side by side where each wave has all rows: what tells them is loaded once."""
+    keys = {"t": 4096, "e": 32, "topk": 4, "n": 1024, "k": 512, "unit": 128, "dtype": "bf16", **SECOND}
+    parts = {chip: MOE_GEMM.spec(MOE_GEMM.problem(**keys), get_target(chip)) for chip in ("gfx942", "gfx950")}
+    assert {chip: (spec.waves, spec.slices) for chip, spec in parts.items()} == {
+        "gfx942": ((2, 2), (2, 1)), "gfx950": ((1, 2), (1, 4)),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("op", [None, "silu(gate) * up"])
