@@ -7,6 +7,7 @@ from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.packed_checks import packing_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import describe
+from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.bytes_as_dwords import dwords_of, from_dwords, is_bytes
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.global_access import buffer_address
@@ -21,6 +22,8 @@ TRANSPOSED_BYTES = 8
 """What a transposing read moves for a lane, and is aligned to."""
 REACH = 1 << 16
 """Bytes that the offset of an LDS instruction reaches (CDNA3 ISA, 13.4: OFFSET has 16 bits)."""
+MOST_ADDRESSES = 24
+"""Copies to LDS of a step whose addresses scalar registers hold beside all else."""
 DYNAMIC = -(1 << 31)  # llvm.getelementptr: this index is an operand
 
 
@@ -69,12 +72,36 @@ def lower_copy(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     address = buffer_address(state, window, inside, anywhere=axis)
     place = layout.place(state.wave_coordinates(distribution, numbers[0])) * size + first
     place = place + _room(state, alloc, distribution)
-    pointer = state.emit.once(("lds of the wave", place.key), lambda: _step(state.lds, place.emit()))
+    pointer = _of_wave(state, op.block, place, address.scalar)
     zero = state.emit.constant(0)
     operands = [address.resource, pointer, state.emit.constant(width), address.vector, address.scalar, zero]
     create("rocdl.raw.ptr.buffer.load.async.lds", [], operands, {"aux": integer(0, 32)})
     create("rocdl.asyncmark", [], [])
     return []
+
+
+def _of_wave(state: Lowering, block: ir.Block, place: Index, moving: ir.Value) -> ir.Value:
+    """The address so many bytes behind the first, the same for all lanes of a wave, beside a scalar that loops move.
+
+    LLVM would compute the addresses of all copies before the loop, and keep them in scalar registers. Where those are
+    too few, only what the addresses begin with is known before a step, and each copy adds its own distance.
+    """
+    many = state.known_in_block("copies", lambda: _copies(block)) > MOST_ADDRESSES
+    if not many or place.rate == Rate.STEP or place.is_constant:
+        return state.emit.once(("lds of the wave", place.key), lambda: _step(state.lds, place.emit()))
+    own = place - place.constant
+    start = state.emit.once(
+        ("lds in turn", own.key, moving),
+        lambda: assembly(moving.type, [own.emit(), moving], "", "=s,0,s", effects=block not in state.steps),
+    )
+    constant = place.constant
+    offset = state.emit.binary("addi", start, state.emit.constant(constant)) if constant else start
+    return state.emit.once(("lds of the wave", offset), lambda: _step(state.lds, offset))
+
+
+def _copies(block: ir.Block) -> int:
+    """How many copies to LDS a block has."""
+    return sum(op.operation.name == "ck.copy_fragment" for op in block)
 
 
 def _pointer(
