@@ -92,6 +92,7 @@ LOWERINGS: dict[str, Lower] = {
     "ck.set_flag": flags.lower_set_flag,
     "ck.await_flag": flags.lower_await_flag,
     **dict.fromkeys(instructions.MATH, instructions.lower_math),
+    "arith.divf": instructions.lower_quotient,
     multiply_add.FUSED: multiply_add.lower,
     "arith.select": short_vectors.lower_select,
     **dict.fromkeys(("arith.addf", "arith.subf", "arith.mulf"), short_vectors.lower_arithmetic),

@@ -13,7 +13,7 @@ from ckmlir.sim.decode import Instruction
 from ckmlir.targets import get_target
 
 PARTS: dict[str, tuple[dict[str, Any], int]] = {
-    "soft cap": ({"soft_cap": 30}, 107),
+    "soft cap": ({"soft_cap": 30}, 101),
     "ALiBi": ({"alibi": "head"}, 63),
     "bias": ({"bias": "head"}, 52),
     "dropout": ({"dropout": 0.2}, 142),
