@@ -83,6 +83,11 @@ def test_parts(chip: str, keys: Keys) -> None:
     outcome(FMHA, chip, keys)
 
 
+def test_a_logit_under_a_soft_cap() -> None:
+    """Queries without keys have the logit as LSE, which loses and gains the cap on its way through the loop."""
+    outcome(FMHA, "gfx942", {**LENGTHS, "soft_cap": 30, "sink": 1})
+
+
 PROVED: list[Keys] = [
     {"bias": "head", "sk": 200}, {"alibi": "head", "soft_cap": None, "dropout": 0.1}, {"sink": 1, "soft_cap": 5},
     {"mask": "window_bottom_right:9,3,4"}, {"v_layout": "columns"}, GROUP, {**SLOTS, "mask": "bottom_right"},

@@ -98,6 +98,10 @@ class ScorePart(Part):
         """What it adds at most to the error of each score of a place, infinite where nothing is promised."""
         return 0.0
 
+    def added_to_all(self, problem: Problem) -> float:
+        """What natural exponents have more than scores in kernels, and an exponent that joins them as well."""
+        return 0.0
+
     @classmethod
     @abstractmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Score:

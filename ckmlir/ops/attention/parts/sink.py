@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
-from ckmlir.ops.attention.part import WeightPart
+from ckmlir.ops.attention.part import WeightPart, score_parts
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.precision import OVERFLOW, UNIT
@@ -44,12 +44,13 @@ class Sink(WeightPart):
         return float(arrays["sink"][place.head])
 
     def logit_error(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> float:
-        """A product and a quotient, undone by another product; f32 has to hold the quotient."""
+        """A product, a difference and a quotient, undone by a product and a sum; f32 has to hold the quotient."""
         logit = self.logit(problem, place, arrays)
         if logit == -np.inf:
             return 0.0
         fits = max(abs(logit) * LOG2_E, abs(logit) / problem.score_scale) < OVERFLOW / 2
-        return 6 * UNIT * abs(logit) if fits else np.inf
+        shifted = abs(logit) + sum(part.added_to_all(problem) for part in score_parts(problem))
+        return 6 * UNIT * shifted if fits else np.inf
 
     @classmethod
     def parameters(cls, word: str) -> dict[str, Any]:

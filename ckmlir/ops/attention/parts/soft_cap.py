@@ -60,6 +60,9 @@ class SoftCap(ScorePart):
         fits = all(LEAST_NORMAL_F32 < 2 / self.cap * one < OVERFLOW for one in product_scales(problem))
         return 16 * UNIT * self.cap if fits else np.inf
 
+    def added_to_all(self, problem: Problem) -> float:
+        return self.cap
+
     @classmethod
     def parameters(cls, word: str) -> dict[str, Any]:
         from ckmlir.lang import f32
