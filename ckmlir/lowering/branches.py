@@ -15,7 +15,7 @@ BRANCHES = ("cf.br", "cf.cond_br")
 
 def received(branch: ir.Operation, number: int) -> ir.Value | None:
     """The block argument that a branch's operand becomes; None for a condition."""
-    if branch.name == "cf.br":
+    if len(branch.successors) == 1:
         return branch.successors[0].arguments[number]
     _, first, _ = ir.DenseI32ArrayAttr(branch.attributes["operandSegmentSizes"])
     if number == 0:

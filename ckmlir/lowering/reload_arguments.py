@@ -3,7 +3,7 @@
 LLVM reads all arguments where a kernel begins, and computes there what follows from them alone. What a turn needs where
 it begins or ends so takes scalar registers through its steady loop too. Of many arguments that is more than there are,
 and the rest goes to lanes of vector registers. But memory still has them: so a turn reads what it needs where it
-begins, and again behind its last steady loop, and computes anew what follows. Of few arguments it does so where the
+begins, and again behind each of its steady loops, and computes anew what follows. Of few arguments it does so where the
 steady loop copies to LDS: each copy has an offset in a scalar register, and where it writes in another. Of several it
 costs nothing, since a turn has a steady loop's time.
 
@@ -31,20 +31,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from ckmlir.dialect.build import producer, text_of, value
+from ckmlir.dialect.build import producer, value
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.kernel_arguments import KernelArguments, size_of
+from ckmlir.lowering.lowered_loops import (
+    ARITHMETIC,
+    COPY,
+    MATRIX,
+    branching_kernels,
+    has_any,
+    is_constant,
+    steady_loops,
+)
 from ckmlir.mlir import ir
 from ckmlir.passes.flow import Flow, Loop
 from ckmlir.passes.framework import Pass
 
-REPEATED = frozenset(
-    f"llvm.{name}" for name in (
-        "add", "sub", "mul", "sdiv", "udiv", "sext", "zext", "trunc", "shl", "ashr", "lshr", "and", "or", "icmp",
-        "select", "intr.smin", "intr.smax", "intr.umin", "intr.umax"
-    )
-)  # fmt: skip
-"""Operations that a turn does again, for an instruction or a few; divisions by constants only."""
 SEVERAL = 96
 """Bytes of arguments beyond which turns around a steady loop read them again: stream-K's with D tensors, whose sums by
 pairs kept 2 or 3 scalar registers in lanes."""
@@ -55,8 +57,6 @@ MOST_ARRAYS = 6
 """Arrays of a steady loop beyond which few arguments are read again, too: with seven and eight, products of what
 expressions combine kept up to 71 scalar registers in lanes before and behind it. By the model they take .77 to 1.00 of
 the cycles so, and 1.01 by one of 64 x 64 that kept none."""
-MATRIX, COPY = "mfma", "load.async.lds"
-"""Parts of the names of matrix instructions, and of copies to LDS."""
 LOAD, ADDRESSING = "rocdl.raw.ptr.buffer.load", ("rocdl.make.buffer.rsrc", "llvm.getelementptr")
 """What loads from a buffer, and what makes its resource."""
 DIVISIONS = ("llvm.sdiv", "llvm.udiv")
@@ -69,34 +69,25 @@ class ReloadArguments(Pass):
     name: ClassVar[str] = "ck-reload-arguments"
 
     def apply(self, module: ir.Module) -> None:
-        for top in module.body.operations:
-            inside = top.operation.regions[0].blocks[0].operations if top.operation.name == "gpu.module" else (top,)
-            for op in inside:
-                if op.operation.name == "llvm.func" and len(op.operation.regions[0].blocks) > 1:
-                    _reload(op.operation)
+        for function in branching_kernels(module):
+            _reload(function)
 
 
 def _reload(function: ir.Operation) -> None:
     arguments = KernelArguments(function.regions[0].blocks[0])
     flow = Flow(list(function.regions[0]))
     for loop in flow.outermost:
-        steady = [one for one in flow.innermost if one.places <= loop.places and _has(flow, one.places, MATRIX)]
+        steady = steady_loops(flow, loop)
         # Its own products may stand between two loops that carry digits: then it is a steady loop as well.
-        if loop in steady or (steady and _has(flow, {loop.begin}, MATRIX)):
+        if loop in steady or (steady and has_any(flow, {loop.begin}, MATRIX)):
             way = flow.way_to(loop)
             turn = flow.around(way)
             # Before a kernel's first branch little is needed of many arguments: attention backward with dropout would
             # take 1.02 of the cycles.
             if (arguments.are_many and turn.begin) or len(_arrays_read(flow, loop.places)) > MOST_ARRAYS:
                 _begin_anew(flow, turn, [loop], way, arguments, PIECE)
-        elif steady and (arguments.bytes > SEVERAL or any(_has(flow, one.places, COPY) for one in steady)):
+        elif steady and (arguments.bytes > SEVERAL or any(has_any(flow, one.places, COPY) for one in steady)):
             _begin_anew(flow, loop, steady, flow.entry(loop), arguments)
-
-
-def _has(flow: Flow, places: Collection[int], kind: str) -> bool:
-    """Whether blocks have instructions of a kind, by a part of their names, written as operations or as assembly."""
-    ops = [op.operation for place in places for op in flow.blocks[place].operations]
-    return any(kind in (text_of(op, "asm_string") if op.name == "llvm.inline_asm" else op.name) for op in ops)
 
 
 def _arrays_read(flow: Flow, places: Collection[int]) -> set[ir.Value]:
@@ -119,7 +110,7 @@ def _begin_anew(
         piece: operations after which a block that reads does so once more.
     """
     behind = [place for one in steady if (place := flow.behind(one, turns)) is not None]
-    places = {entry, *sorted(behind, key=flow.depth)[-1:]} - {0}  # where the kernel begins, they are read anyway
+    places = {entry, *behind} - {0}  # where the kernel begins, they are read anyway
     readings = {place: _Reading(flow.blocks[place].operations[0].operation, arguments) for place in places}
     inside = {flow.blocks[place] for place in turns.places - {0}}  # where the kernel begins is before any turn
     for place in sorted(turns.places, key=flow.depth):
@@ -175,9 +166,9 @@ class _Reading:
             if argument.owner != self._arguments.entry:
                 return None
             return self._load(operand.type, self._arguments.offsets[argument.arg_number])
-        if op.name not in REPEATED or (op.name in DIVISIONS and not _is_constant(op.operands[1])):
+        if op.name not in ARITHMETIC or (op.name in DIVISIONS and not is_constant(op.operands[1])):
             return None
-        found = [one if _is_constant(one) else self.again(one) for one in op.operands]
+        found = [one if is_constant(one) else self.again(one) for one in op.operands]
         operands = [one for one in found if one is not None]
         if len(operands) < len(found):
             return None
@@ -207,8 +198,3 @@ class _Reading:
 
 def _integer(width: int) -> ir.Type:
     return ir.IntegerType.get_signless(width)
-
-
-def _is_constant(operand: ir.Value) -> bool:
-    op = producer(operand)
-    return op is not None and op.name == "llvm.mlir.constant"

@@ -32,6 +32,7 @@ PASSES: dict[str, str] = {
     "ck-check-schedule": "ckmlir.passes.check_schedule:CheckSchedule",
     "ck-lower-fragments": "ckmlir.lowering.lower_fragments:LowerFragments",
     "ck-reload-arguments": "ckmlir.lowering.reload_arguments:ReloadArguments",
+    "ck-settle-scalars": "ckmlir.lowering.settle_scalars:SettleScalars",
 }
 
 PREFIX = plug_ins.OWN

@@ -1,4 +1,4 @@
-// Turns of a loop around a steady loop read kernel arguments again where they begin and behind the steady loop, and
+// Turns of a loop around steady loops read kernel arguments again where they begin and behind each steady loop, and
 // compute anew what follows from them alone. So does what is around a steady loop that is in no other one. They do where
 // there are several arguments, and of few where the steady loop copies to LDS.
 
@@ -51,6 +51,47 @@ module {
     llvm.store %rest, %p : i32, !llvm.ptr<1>
     %following = llvm.add %turn, %one : i32
     llvm.br ^head(%following : i32)
+  ^end:
+    llvm.return
+  }
+
+  // A turn with two steady loops reads between them, too.
+  // CHECK-LABEL: llvm.func @two
+  // CHECK: rocdl.mfma
+  // CHECK: llvm.inline_asm has_side_effects "", "=s,0"
+  // CHECK: %[[MIDDLE:.*]] = llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<4> -> i32
+  // CHECK: llvm.br ^{{.*}}(%[[MIDDLE]]
+  // CHECK: rocdl.mfma
+  // CHECK: llvm.inline_asm has_side_effects "", "=s,0"
+  // CHECK: %[[LAST:.*]] = llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<4> -> i32
+  // CHECK: llvm.store %[[LAST]]
+  llvm.func @two(%count: i32, %scale: i32, %long: i64, %p: !llvm.ptr<1>,
+      %m0: i64, %m1: i64, %m2: i64, %m3: i64, %m4: i64, %m5: i64, %m6: i64, %m7: i64, %m8: i64, %m9: i64, %m10: i64, %m11: i64, %m12: i64, %m13: i64, %m14: i64,
+      %m15: i64, %m16: i64, %m17: i64, %m18: i64, %m19: i64, %m20: i64, %m21: i64, %m22: i64, %m23: i64, %m24: i64, %m25: i64, %m26: i64, %m27: i64, %m28: i64, %m29: i64) {
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %one = llvm.mlir.constant(1 : i32) : i32
+    %a = llvm.mlir.constant(dense<1.0> : vector<4xf16>) : vector<4xf16>
+    %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
+    llvm.br ^head(%zero : i32)
+  ^head(%turn: i32):
+    llvm.br ^first(%turn, %c : i32, vector<4xf32>)
+  ^first(%left: i32, %sum: vector<4xf32>):
+    %product = rocdl.mfma.f32.4x4x4f16 %a, %a, %sum, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %next = llvm.sub %left, %one : i32
+    %go = llvm.icmp "sgt" %next, %zero : i32
+    llvm.cond_br %go, ^first(%next, %product : i32, vector<4xf32>), ^between
+  ^between:
+    llvm.br ^second(%scale, %product : i32, vector<4xf32>)
+  ^second(%left1: i32, %sum1: vector<4xf32>):
+    %product1 = rocdl.mfma.f32.4x4x4f16 %a, %a, %sum1, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %next1 = llvm.sub %left1, %one : i32
+    %go1 = llvm.icmp "sgt" %next1, %zero : i32
+    llvm.cond_br %go1, ^second(%next1, %product1 : i32, vector<4xf32>), ^behind
+  ^behind:
+    llvm.store %scale, %p : i32, !llvm.ptr<1>
+    %following = llvm.add %turn, %one : i32
+    %is = llvm.icmp "slt" %following, %count : i32
+    llvm.cond_br %is, ^head(%following : i32), ^end
   ^end:
     llvm.return
   }

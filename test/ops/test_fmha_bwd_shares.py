@@ -217,6 +217,14 @@ def test_few_channels_keep_all_registers(chip: str, mask: str) -> None:
         _kept(chip, FMHA.spec(FMHA.problem(**SHARED | {"d": 32, "dtype": dtype, "mask": mask}), target))
 
 
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx942", {"d": 64, "bias": "one", "dbias": 1}), ("gfx950", {"d": 256, "bias": "one", "dbias": 1}),
+])  # fmt: skip
+def test_two_parts_keep_all_registers(chip: str, keys: dict[str, Any]) -> None:
+    """Under a causal mask a turn has two steady loops: 24 scalar registers were in lanes, of what the second needs."""
+    _kept(chip, FMHA.spec(FMHA.problem(**SHARED, **keys, mask="top_left"), get_target(chip)))
+
+
 @FULL
 @pytest.mark.parametrize("chip", CHIPS)
 def test_listed_kernels_that_stay_keep_all_registers(chip: str) -> None:

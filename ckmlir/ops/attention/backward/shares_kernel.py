@@ -63,15 +63,17 @@ class Gathered(Atomic, frozen=True):
 
 class Piece(Turn, frozen=True):
     """The part of a block that has queries from `low`, a whole number of blocks of them, to before `high`. The piece
-    that is a `whole` block stores its dK and dV; others leave them in f32, to be added.
+    that is a whole block stores its dK and dV; others leave them in f32, to be added.
 
     Attributes:
+        place: of the slots where others leave them, see `slot_of_piece`; less than 0 for a whole block: one number
+            is kept until then.
         apart: where others leave them, by what they are; asked where they do, so that nothing of it is kept until then.
     """
 
     low: Scalar
     high: Scalar
-    whole: Scalar
+    place: Scalar
     apart: Mapping[str, Callable[[], View]]
 
     def narrowed(self, span: Span) -> Span:
@@ -80,7 +82,7 @@ class Piece(Turn, frozen=True):
 
     def keep(self, name: str, tile: Tile, window: Window, dtype: str) -> None:
         """See `Turn`."""
-        with when(self.whole) as alone:
+        with when(self.place < 0) as alone:
             store(cast(tile, dtype), window)
         with alone.otherwise():
             store(tile, self.apart[name]().pad(*tile.lengths).window(tile.lengths, (0, 0)))
@@ -108,6 +110,7 @@ class Shared:
         _note(given.written, given.sequences * given.h + own, Written(0, 0))
         with while_loop(lambda sequence, cost, *_: cost < high, carry=[begun, low, 0, 0]) as turn:
             sequence, cost, *rows = turn.carried
+            own = workgroup_id(0).anew()
             batch = _following(given, sequence, cost)
             q, k = sides(spec, given, batch)
             at = block_at(spec, given, batch, cost, varied=spec.varied)
@@ -119,14 +122,14 @@ class Shared:
             sink = Gathered(form, slot.begin, q.length, spec.d, *before)
             after = joined(form, sink, queries[0], queries[1])
             begins = cost.equals(at.begin)
-            whole, place = begins & until.equals(at.end), begins.select(own * 2 + 1, own * 2)
+            place = (begins & until.equals(at.end)).select(-1, begins.select(own * 2 + 1, own * 2))
             apart = {
                 name: partial(slot_of_piece, pointer, place, form.keys, channels)
                 for name, pointer, channels in (("dk", given.dk_slots, spec.d), ("dv", given.dv_slots, spec.dv))
             }
             _note(given.written, slot.place, after)
             work = Work(at.place * form.keys, OneHead(at.head), at.head // given.ratio, batch, q, k)
-            body(Piece(work, sink, queries[0], queries[1], whole, apart))
+            body(Piece(work, sink, queries[0], queries[1], place, apart))
             turn.carry(batch, until, *after)
 
 
