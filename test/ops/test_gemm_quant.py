@@ -238,12 +238,16 @@ SHORT = {"a_scale": "1x32", "b_scale": "1x32"}
 WEIGHTS = {"m": 140, "n": 150, "k": 320, "b_dtype": "i4"}
 TILES = {"m": 140, "n": 150, "k": 320, "b_scale": "1x64", "shuffled": 32}
 CROWDED: list[tuple[str, str, dict[str, Any]]] = [
+    ("gfx950", "gemm_quant", {"m": 140, "n": 160, "k": 320, "a_scale": "1x64", "b_scale": "1x64", "layout": "RRR"}),
     ("gfx942", "gated_gemm_quant", {"m": 65, "n": 128, "k": 130, "b_dtype": "u4", "zeros": 1, "a_scale": "tensor"}),
     ("gfx942", "gemm_quant", {"m": 320, "n": 97, "k": 1, "shuffled": 16, "b_scale": "1x128"}),
     ("gfx950", "gemm_quant", {"m": 140, "n": 97, "k": 257, "shuffled": 32, "b_scale": "1x128"}),
     ("gfx90a", "gemm_quant", {"m": 140, "n": 97, "k": 257, "shuffled": 16, "b_scale": "1x128", "dtype": "i8"}),
     ("gfx950", "gemm_quant", {"m": 140, "n": 97, "k": 256, "shuffled": 16, "b_scale": "1x128", "lda": 141,
                               "layout": "CCR"}),
+    ("gfx950", "gemm_quant", {"m": 140, "n": 160, "k": 130, "a_scale": "tensor", "b_scale": "1x64", "layout": "RRR"}),
+    ("gfx942", "gemm_quant", {"m": 140, "n": 160, "k": 260, "dtype": "bf8", "a_scale": "1x32", "b_scale": "1x64",
+                              "layout": "RRR"}),
     ("gfx942", "mx_gemm", {"m": 144, "n": 127, "k": 320}),
     ("gfx90a", "gemm_quant", {"m": 96, "n": 256, "k": 63, "dtype": "i8", "layout": "RRR", "a_scale": "1x64",
                               "b_scale": "tensor"}),
@@ -268,7 +272,7 @@ CROWDED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("chip", "name", "keys"), [*CROWDED[:3], *(pytest.param(*case, marks=pytest.mark.full) for case in CROWDED[3:])]
+    ("chip", "name", "keys"), [*CROWDED[:4], *(pytest.param(*case, marks=pytest.mark.full) for case in CROWDED[4:])]
 )
 def test_what_lies_beside_operands_has_registers(chip: str, name: str, keys: dict[str, Any]) -> None:
     """Scales of several groups of a step, narrow loads beside scales or a second matrix, zero points that a block

@@ -48,6 +48,8 @@ products with K of 512 63202, 60981; fp8, 38 with K of 512 26349, 22351; on gfx9
 75885; 38 of 500 x 500 x 500 on gfx942 44473, 47254."""
 NARROWEST_FOR_DEEP = 8
 """Bytes of a load below which deep steps of 8-bit types spill, since there are so many loads."""
+MANY_GROUPS = 4
+"""Of scales in a step, at least: beside them and the offsets of loads a long instruction's sums have no registers."""
 PREFERRED_DEEP, DEEP_BYTES = "compv3", 256
 """The schedule of deep steps, and their bytes of B along K; see `_pays_deep`."""
 MOST_FOR_TWO_STEPS = 128
@@ -249,8 +251,11 @@ def crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[Pl
     """Plans of eight waves where four have no registers for what lies beside operands and sums; none where waves are
     named.
 
-    That is the scales of a step that holds several groups; the matrix instruction is short where both operands are read
-    along K and columns have scales of their own. Where both are transposed, or B goes straight to registers, also
+    That is the scales of a step that holds several groups. Where columns have scales of their own, the matrix
+    instruction is short if both operands are read along K, if a long one takes a whole group (RRR on gfx950: 1x64
+    spilled 4, with k = 130 72), or if there are many groups and loads are no full vectors (1x32 in RRR, k = 130: 27 on
+    gfx950; k = 260: 23 on gfx942); elsewhere the long one takes fewer cycles (by the model on gfx950, 1024 x 1024 x
+    1024 in CCR with 1x32: 30200 instead of 35990). Where both are transposed, or B goes straight to registers, also
     beside narrow loads and scales of columns (bf8, k = 1, 1x128 spilled 124 by eight waves on gfx942), and where eight
     waves do not fit either, blocks are small: i8 of single bytes in RRR with 1x64 of A spilled 28 on gfx90a by four
     waves. It is loads of few bytes, with their offsets, beside scales or a second matrix; and a transposed A beside
@@ -274,7 +279,10 @@ def crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[Pl
         if columns_beside_bytes:  # tiles of 32 columns are 32 rows high, of which eight waves find none
             yield small._replace(waves=FOUR_WAVES)
     elif groups or narrow or (wish.partial and straight and wish.layout[0] == "C"):
-        columns = NARROW if groups and wish.layout[:2] == "RC" and wish.column_scales else 0
+        along = wish.layout[:2] == "RC"
+        whole = any(one.n > NARROW and one.k == wish.group for one in target.mfmas(wish.dtype, wish.dtype))
+        many = wish.load_bytes < VECTOR_BYTES and wish.group * MANY_GROUPS <= depth
+        columns = NARROW if groups and wish.column_scales and (along or many or whole) else 0
         yield Plan(schedule, (size, size, depth), TALL_WAVES, columns)
         if (groups and narrow) or ((groups or narrow) and wish.column_scales):
             yield small
