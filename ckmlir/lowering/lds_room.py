@@ -18,7 +18,10 @@ from ckmlir.targets import Target
 
 def reserved_lds(function: ir.Operation, allocations: Iterable[ir.Operation], target: Target) -> int:
     """The bytes of LDS that a kernel reserves, with room for its allocations; PassFailure where they have none."""
-    reserved = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
+    try:
+        reserved = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
+    except ValueError as problem:
+        fail(function, str(problem))
     if not 0 <= reserved <= target.lds_bytes:
         fail(function, f"reserves {reserved} bytes of LDS ({LDS_BYTES}); {target.name} has {target.lds_bytes}")
     for op in allocations:

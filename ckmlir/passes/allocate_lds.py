@@ -3,6 +3,9 @@
 Layouts come first, by the accesses that a tensor sees (`lds_layouts`); rows are padded only where LDS has room for it.
 Then tensors that are never live together (`lds_liveness`) share bytes (`lds_placement`); those of one innermost loop
 only where they do not fit otherwise, since waves then meet more often in every step. `lds_report` shows the outcome.
+
+A kernel in which all that has been decided is left as it is, whoever did it: a layout or offset that somebody changed
+in the IR counts, and is refused by the lowering where it cannot be.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,6 +42,8 @@ class AllocateLds(Pass):
     def apply(self, module: ir.Module) -> None:
         for function, blocks in expanded_functions(module, self.name):
             allocations = [op for block in blocks for op in block if op.name == "ck.lds_alloc"]
+            if LDS_BYTES in function.attributes and all("offset" in op.attributes for op in allocations):
+                continue
             target = target_of(function)
             plain = {op: LdsLayout.parse(text_of(op, "layout")) for op in allocations}
             users = _users(function, blocks, allocations)

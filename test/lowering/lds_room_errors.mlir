@@ -39,3 +39,12 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 }
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+  // expected-error@+1 {{attribute 'ck.lds_bytes' must be an integer, not "many"}}
+  func.func @no_number() attributes {ck.waves = 1 : i32, ck.lds_bytes = "many"} {
+    return
+  }
+}
