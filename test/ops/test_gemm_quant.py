@@ -248,6 +248,8 @@ CROWDED: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx950", "gemm_quant", {"m": 140, "n": 160, "k": 130, "a_scale": "tensor", "b_scale": "1x64", "layout": "RRR"}),
     ("gfx942", "gemm_quant", {"m": 140, "n": 160, "k": 260, "dtype": "bf8", "a_scale": "1x32", "b_scale": "1x64",
                               "layout": "RRR"}),
+    ("gfx942", "gemm_quant", {"m": 140, "n": 130, "k": 333, "dtype": "bf8", "a_scale": "row", "b_scale": "1x32",
+                              "layout": "RRR"}),
     ("gfx942", "mx_gemm", {"m": 144, "n": 127, "k": 320}),
     ("gfx90a", "gemm_quant", {"m": 96, "n": 256, "k": 63, "dtype": "i8", "layout": "RRR", "a_scale": "1x64",
                               "b_scale": "tensor"}),

@@ -256,10 +256,11 @@ def crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[Pl
     spilled 4, with k = 130 72), or if there are many groups and loads are no full vectors (1x32 in RRR, k = 130: 27 on
     gfx950; k = 260: 23 on gfx942); elsewhere the long one takes fewer cycles (by the model on gfx950, 1024 x 1024 x
     1024 in CCR with 1x32: 30200 instead of 35990). Where both are transposed, or B goes straight to registers, also
-    beside narrow loads and scales of columns (bf8, k = 1, 1x128 spilled 124 by eight waves on gfx942), and where eight
-    waves do not fit either, blocks are small: i8 of single bytes in RRR with 1x64 of A spilled 28 on gfx90a by four
-    waves. It is loads of few bytes, with their offsets, beside scales or a second matrix; and a transposed A beside
-    partial sums and a B that goes straight to registers.
+    beside narrow loads and scales of columns (bf8, k = 1, 1x128 spilled 124 by eight waves on gfx942), where single
+    bytes lie beside 1x32 of columns (RRR, k = 333, spilled 2 to 4), and where eight waves do not fit either, blocks are
+    small: i8 of single bytes in RRR with 1x64 of A spilled 28 on gfx90a by four waves. It is loads of few bytes, with
+    their offsets, beside scales or a second matrix; and a transposed A beside partial sums and a B that goes straight
+    to registers.
 
     By the model, 2048 x 2048 x 2048 with scales of 1x32 of both, cycles of four waves and of this: fp8 71434, 63822 on
     gfx942, 69401, 57661 on gfx950, i8 346892, 291538 on gfx90a. 1x64 on gfx942 53678, 48450. 1x32 and 128x128 37330,
@@ -274,15 +275,16 @@ def crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[Pl
     straight = parse_schedule(SCHEDULES[schedule]).path_of("b") == "straight"
     small = Plan(schedule, (SMALL, SMALL, depth), TALL_WAVES if narrow else FOUR_WAVES)
     columns_beside_bytes = narrow and straight and wish.column_scales
-    if columns_beside_bytes or (groups and (straight or wish.layout[:2] == "CR")):
+    along, many = wish.layout[:2] == "RC", wish.group * MANY_GROUPS <= depth
+    bytes_across = wish.load_bytes == 1 and many and wish.column_scales and not along
+    if columns_beside_bytes or (groups and (straight or wish.layout[:2] == "CR" or bytes_across)):
         yield small
         if columns_beside_bytes:  # tiles of 32 columns are 32 rows high, of which eight waves find none
             yield small._replace(waves=FOUR_WAVES)
     elif groups or narrow or (wish.partial and straight and wish.layout[0] == "C"):
-        along = wish.layout[:2] == "RC"
         whole = any(one.n > NARROW and one.k == wish.group for one in target.mfmas(wish.dtype, wish.dtype))
-        many = wish.load_bytes < VECTOR_BYTES and wish.group * MANY_GROUPS <= depth
-        columns = NARROW if groups and wish.column_scales and (along or many or whole) else 0
+        beside_loads = many and wish.load_bytes < VECTOR_BYTES
+        columns = NARROW if groups and wish.column_scales and (along or beside_loads or whole) else 0
         yield Plan(schedule, (size, size, depth), TALL_WAVES, columns)
         if (groups and narrow) or ((groups or narrow) and wish.column_scales):
             yield small
