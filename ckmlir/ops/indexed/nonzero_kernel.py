@@ -51,7 +51,7 @@ def build(spec: NonzeroSpec, target: Target) -> Kernel:
             column, earlier = coordinates(found, 0) + step.index, scan_sum(found, 0, exclusive=True) + before
             # Zeros are noted from the end: as many as came before lie behind.
             place = where(found.equals(1), earlier, n - 1 - (column - earlier))
-            scatter(where(found.equals(1), column, -1), y, where(column < n, place, -1), 0)
+            scatter(where(found.equals(1), column, -1), y, where(column < n, place, -1), 0, "near")
             step.carry(before + uniform(reduce_sum(stretch(found, 0, 1, LINE.expand(0, 1)), 1)))
         count = zeros((1,), "i32", ONE) + step.results[0]
         store(count, view(given.counts.offset(row), (1,), (1,)).window((1,), (0,)))
