@@ -113,12 +113,14 @@ class _Lanes:
         self._handed: dict[ir.Value, list[ir.Value]] = defaultdict(list)
         for block in flow.blocks:
             branch = block.operations[-1].operation
+            # Lanes that take different ways meet where one of the ways is the branch itself (`branches.where_all`).
+            condition = branch.operands[:1] if len(branch.successors) > 1 else ()
             for number, operand in enumerate(branch.operands):
                 if branch.successors and (into := received(branch, number)) is not None:
-                    self._handed[into].append(operand)
+                    self._handed[into] += (operand, *condition)
 
     def share(self, scalar: ir.Value) -> bool:
-        """Whether they have a scalar in common: all that it follows from, on every way."""
+        """Whether they have a scalar in common: all that it follows from on every way, and which way they take."""
         waiting, seen = [scalar], set[ir.Value]()
         while waiting:
             one = waiting.pop()

@@ -1,6 +1,7 @@
 // What a turn around a steady loop computes before it and needs behind it alone passes through empty assembly where it
 // is computed. Nothing does that the loop needs too, or the block in front of it, that lanes have not in common, or that
-// follows from another scalar and constants; and nothing in kernels with few arguments.
+// follows from another scalar and constants; and nothing in kernels with few arguments. What depends on the way that lanes
+// take they have not in common.
 
 // RUN: ckmlir-opt %s --ck-settle-scalars | filecheck %s
 
@@ -56,6 +57,42 @@ module {
     %following = llvm.add %turn, %four : i32
     %is = llvm.icmp "slt" %following, %count : i32
     llvm.cond_br %is, ^head(%following, %apart : i32, i32), ^end
+  ^end:
+    llvm.return
+  }
+
+  // CHECK-LABEL: llvm.func @ways
+  // CHECK-NOT: inline_asm
+  // CHECK: llvm.return
+  llvm.func @ways(%count: i32, %scale: i32, %p: !llvm.ptr<1>,
+      %m0: i64, %m1: i64, %m2: i64, %m3: i64, %m4: i64, %m5: i64, %m6: i64, %m7: i64, %m8: i64, %m9: i64, %m10: i64, %m11: i64, %m12: i64, %m13: i64, %m14: i64,
+      %m15: i64, %m16: i64, %m17: i64, %m18: i64, %m19: i64, %m20: i64, %m21: i64, %m22: i64, %m23: i64, %m24: i64, %m25: i64, %m26: i64, %m27: i64, %m28: i64, %m29: i64, %m30: i64) {
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %a = llvm.mlir.constant(dense<1.0> : vector<4xf16>) : vector<4xf16>
+    %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
+    %lane = rocdl.workitem.id.x : i32
+    llvm.br ^head(%zero : i32)
+  ^head(%turn: i32):
+    %some = llvm.icmp "slt" %lane, %count : i32
+    llvm.cond_br %some, ^inner, ^rest(%zero : i32)
+  ^inner:
+    %loaded = llvm.load %p : !llvm.ptr<1> -> i32
+    llvm.br ^rest(%loaded : i32)
+  ^rest(%joined: i32):
+    %sum = llvm.add %joined, %turn : i32
+    llvm.br ^way
+  ^way:
+    llvm.br ^steady(%count, %c : i32, vector<4xf32>)
+  ^steady(%left: i32, %acc: vector<4xf32>):
+    %product = rocdl.mfma.f32.4x4x4f16 %a, %a, %acc, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %next = llvm.sub %left, %scale : i32
+    %go = llvm.icmp "sgt" %next, %zero : i32
+    llvm.cond_br %go, ^steady(%next, %product : i32, vector<4xf32>), ^behind
+  ^behind:
+    llvm.store %sum, %p : i32, !llvm.ptr<1>
+    %following = llvm.add %turn, %scale : i32
+    %is = llvm.icmp "slt" %following, %count : i32
+    llvm.cond_br %is, ^head(%following : i32), ^end
   ^end:
     llvm.return
   }
