@@ -198,8 +198,7 @@ class Simulation:
         """
         if op.name not in EFFECTS:
             return []
-        wanted = self._signature(op)
-        alike = [number for number, one in enumerate(self.program.effects) if signature_of(one.op) == wanted]
+        alike = self.program.effects_alike.get(self._signature(op), ())
         same = [number for number in alike if self._same_operands(number, choices)]
         pending = [(now, number) for number in same if (now := self._now(state, number)) is not None]
         return [min(pending)[1]] if pending else same[:1]
@@ -238,10 +237,8 @@ class Simulation:
 
     def _pass_over(self, state: State, op: ir.Operation) -> None:
         """An effect of wrong values, which have been reported: what comes next is not to blame for it."""
-        for number, effect in enumerate(self.program.effects):
-            if signature_of(effect.op) == signature_of(op):
-                self._count(state, number)
-                return
+        for number in self.program.effects_alike.get(signature_of(op), ())[:1]:
+            self._count(state, number)
 
     def _effect(self, state: State, op: ir.Operation, names: Names) -> None:
         for name in names:

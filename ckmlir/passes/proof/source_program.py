@@ -54,7 +54,8 @@ class SourceProgram:
     Attributes:
         table: of all operations.
         body: the kernel's region; `loops` are all loops of all regions in program order.
-        effects: in program order; `effect_names` gives those that a name may stand for.
+        effects: in program order; `effect_names` gives those that a name may stand for, `effects_alike` the numbers
+            of those that have a signature.
         homes: for the number of what reads or changes memory the regions where the program does so.
         bounds: numbers of the values that loops' bounds are made of.
         returned: the names of what the function returns.
@@ -88,6 +89,9 @@ class SourceProgram:
             if op.name in EFFECTS
         ]
         self._effect_of = {effect.op: number for number, effect in enumerate(self.effects)}
+        self.effects_alike: dict[Signature, list[int]] = {}
+        for number, effect in enumerate(self.effects):
+            self.effects_alike.setdefault(signature_of(effect.op), []).append(number)
         self.arguments = [Name(self.table.fresh(function), None) for _ in blocks[0].arguments]
         self._names.update(zip(blocks[0].arguments, self.arguments, strict=True))
         last, _ = self._number_all(blocks[0])
