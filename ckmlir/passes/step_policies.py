@@ -37,8 +37,9 @@ BEHIND = 4
 sums than these have wait."""
 MOST_BESIDE = 32
 """Elements of a lane that are read from LDS for the sums of a step before its first product: behind the operands of the
-next step they would come last, and the sums wait for all. Of more, each is read where it is used: with scales of 1x32,
-64 elements, fp8 on gfx942 takes .86 of the cycles by the model so, but with two matrices spills 49 registers."""
+next step they would come last, and the sums wait for all. Of more, each is read where it is used: 64, scales of 1x32
+columns when they lay in LDS, took .86 of the cycles by the model before the first product, but spilled 49 registers
+with two matrices (fp8, gfx942)."""
 
 
 class Phases:

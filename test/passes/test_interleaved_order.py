@@ -8,17 +8,17 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fragments
 from ckmlir.ops import find_operator
 from ckmlir.ops.schedules import GEMM
+from ckmlir.passes.walk import functions
 from ckmlir.scheduling import Workbench
 from ckmlir.targets import get_target
 
 BARRIER = ("barrier", 0)
-BLOCK = {"block": (256, 256, 64), "wave": (2, 2)}
 
 
-def listed(text: str, name: str = "gemm", **keys: object) -> list[tuple[str, int]]:
+def listed(text: str) -> list[tuple[str, int]]:
     """The stages of the steady step's fragments in order, each with how far ahead it runs, and its barriers."""
-    operator, target = find_operator(name), get_target("gfx950")
-    problem = operator.problem(m=256, n=256, k=640, **(keys or {"schedule": "async_late", **BLOCK}))
+    operator, target = find_operator("gemm"), get_target("gfx950")
+    problem = operator.problem(m=256, n=256, k=640, schedule="async_late", block=(256, 256, 64), wave=(2, 2))
     bench = Workbench.of(operator, operator.spec(problem, target), target)
     found: list[tuple[str, int]] = []
     for one in bench.listed(Schedule.parse(text)).step:
@@ -52,7 +52,12 @@ def test_reads_end_before_the_barrier_by_the_lead() -> None:
 
 
 def test_what_takes_sums_is_read_before_the_first_product() -> None:
-    """Scales of columns, of which a lane reads 32 of its sums', so that what is read for the next step waits behind."""
-    step = listed(GEMM["compv3"], "gemm_quant", b_scale="1x128", a_scale="tensor", mfma=(32, 32, 64))
-    first = step.index(("math", 0))
-    assert step[:first] == [("from_lds", 0)] * 8 and ("from_lds", 0) in step[first:]
+    """Scales of A's rows, which LDS keeps for many steps: what is read for the next step waits behind."""
+    operator, target = find_operator("gemm_quant"), get_target("gfx950")
+    problem = operator.problem(m=4096, n=4096, k=4096, a_scale="1x128", b_scale="1x128")
+    bench = Workbench.of(operator, operator.spec(problem, target), target)
+    with bench.scheduled(bench.schedule) as module:
+        blocks = [[op.operation.name for op in block] for block in next(functions(module)).regions[0]]
+    scales, product = "ck.lds_gather_fragment", "ck.mfma"
+    steps = [name for name in max(blocks, key=lambda names: names.count(product)) if name in (scales, product)]
+    assert steps == ([scales] * 4 + [product] * 16) * 6
