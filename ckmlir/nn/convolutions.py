@@ -11,8 +11,7 @@ from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.plain import checked, number, word
 from ckmlir.nn.products import ACTIVATIONS
-from ckmlir.ops.request import show, whole
-from ckmlir.ops.tensors.sliding import LEAST_PAD
+from ckmlir.ops.request import MAXIMUM_SIZE, show, whole
 from ckmlir.runtime.device import DeviceError
 
 Numbers = int | Sequence[int]
@@ -233,4 +232,4 @@ def pads(how: How, spans: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tu
     if isinstance(padding, str):
         raise DeviceError(f"padding={show(padding)}: expected numbers, same or valid")
     left = each("padding", padding, len(spans), 0)
-    return left, left if behind is None else each("right_padding", behind, len(spans), LEAST_PAD)
+    return left, left if behind is None else each("right_padding", behind, len(spans), -MAXIMUM_SIZE)

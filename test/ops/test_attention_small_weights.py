@@ -40,12 +40,12 @@ def test_weights_that_are_denormal(chip: str, dtype: str, name: str, keys: dict[
     far.flat[0] = 0.0
     arrays["q"][:], arrays["k"][:] = 0.0, 0.0
     arrays["q"][..., 0], arrays["k"][..., 0] = 1.0, far * math.sqrt(CHANNELS)
-    largest = 2.0**120
+    largest = 2.0**110  # of which f32 holds sums
     arrays["v"][:] = np.where(far[..., None] < 0, largest, 0.0)
     exact = np.abs(operator.reference(problem, arrays)["o"].astype(np.float64))
     outputs = run_operator(operator, problem, arrays, target, open_device("sim", target)).outputs
     seen = (exact[..., 0] > 0.0) & (outputs["o"][..., 0] == 0)
-    assert seen.any() and exact.max() > 2.0**-8
+    assert seen.any() and exact.max() > 2.0**-18
     assert all(one.ok for one in check_outputs(operator, problem, arrays, outputs, target))
     outputs["o"][seen, 0] = 4 * problem.sk * LEAST_NORMAL * largest
     assert not all(one.ok for one in check_outputs(operator, problem, arrays, outputs, target))

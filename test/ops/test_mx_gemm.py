@@ -281,7 +281,8 @@ def test_blocks_of_other_lengths_have_turned_elements() -> None:
     operator, target = find_operator("mx_gemm"), get_target("gfx942")
     keys = {"m": 70, "n": 132, "k": 128, "layout": "RRR", "block": "64x112x64"}
     operator.build(operator.spec(operator.problem(**keys, b_dtype="fp4"), target), target)
-    spec = operator.spec(operator.problem(**keys, b_dtype="bf6", wave="4x1"), target)
+    tall = {**keys, "block": "128x112x64"}
+    spec = operator.spec(operator.problem(**tall, b_dtype="bf6", wave="4x1"), target)
     assert [reason.field for reason in operator.validate(spec, target)] == ["block"]
 
 
