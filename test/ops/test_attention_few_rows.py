@@ -68,7 +68,7 @@ def named(value: object) -> str:
     return value if isinstance(value, str) else ",".join(f"{key}={one}" for key, one in value.items())  # type: ignore
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("chip", "name", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
@@ -149,7 +149,7 @@ def test_schedules_are_proved(chip: str, keys: Keys) -> None:
     assert bench.compile(bench.schedule, code=False).findings == ()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("dtype", "d"), [
     ("f16", 128), ("fp8", 256),

@@ -123,7 +123,7 @@ FEWER = [(128, 64, "qr_woven_bytes"), (64, 32, "qr_woven_deep"), (256, 16, "qr_w
 """Of which they lie there with the matrix instructions that take the most channels of V: others are taken."""
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("d", "dv", "schedule"),
     [*(one if one in FEW_PRODUCTS else pytest.param(*one, marks=pytest.mark.full) for one in TILES), *FEWER],
@@ -141,7 +141,7 @@ def test_woven_reads_find_every_head(d: int, dv: int, schedule: str) -> None:
     assert all(one.ok for one in check_outputs(FMHA, problem, arrays, result.outputs, target))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("chip", "dtype"), [("gfx950", "fp8"), ("gfx942", "fp8"), ("gfx90a", "f16")])
 @pytest.mark.parametrize("schedule", ["qr_async", "qr_async_pinned", "qr_async_ping_pong"])
 def test_copies_of_96_channels(chip: str, dtype: str, schedule: str) -> None:
@@ -162,7 +162,7 @@ def instructions(chip: str, schedule: str, dtype: str = "f16") -> tuple[Any, ...
     return steady_loop(CodeObject.parse(one.kernel.hsaco), one.kernel.kernel_name).instructions
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "schedule", "copies", "width", "barriers"), [
     ("gfx950", "qr_async", 4, "dwordx4", 2),
     ("gfx942", "qr_async", 16, "dword", 2),
@@ -179,7 +179,7 @@ def test_machine_code_of_direct_copies(chip: str, schedule: str, copies: int, wi
     assert any(one.mnemonic == "ds_read_b64_tr_b16" for one in code) == (chip == "gfx950")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "schedule", "vector", "barriers", "waits"), [
     ("gfx942", "qr_woven", 230, 1, 52), ("gfx950", "qr_woven_async", 280, 2, 62),
 ])  # fmt: skip
@@ -206,7 +206,7 @@ COMPUTED = ("order interleave", "order interleave; reads 0; fences memory", "ord
 RUNNING_AHEAD = "schedule computed 1; ahead load_k 2, load_v 2, k_lds 1, v_lds 1; {}; buffers 2"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "order"), [
     ("gfx942", COMPUTED[0]), ("gfx950", COMPUTED[2]), ("gfx90a", COMPUTED[4]),
     *(pytest.param(chip, one, marks=pytest.mark.full) for chip in ("gfx90a", "gfx942", "gfx950") for one in COMPUTED),

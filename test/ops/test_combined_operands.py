@@ -90,7 +90,7 @@ def test_tolerances_do_not_pass_another_rounding() -> None:
     assert not compare("c", exact.astype(np.float32), reference, tolerance).ok
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("target", all_targets(), ids=str)
 def test_default_kernels_do_not_spill(target: Any) -> None:
     """The largest listed kernels; the loads of both operands are full vectors."""
@@ -102,7 +102,7 @@ def test_default_kernels_do_not_spill(target: Any) -> None:
     assert loads in ([], ["buffer_load_dwordx4"])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx942", {"a_op": "silu(a0)", "b_op": "b0"}),  # groups of waves that take turns load a step at once
     ("gfx942", {"a_op": "+".join(["a0"] * 300), "b_op": "b0"}),
@@ -173,7 +173,7 @@ FLAT: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "keys"), FLAT)
 def test_flatmm(chip: str, keys: dict[str, Any]) -> None:
     """B in fragment order, with epilogues and parts of the sums."""

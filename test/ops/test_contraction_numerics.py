@@ -48,7 +48,7 @@ def test_epilogues(chip: str, dtype: str, op: str, size: str) -> None:
     agree("gemm", chip, m=m, n=n, k=k, dtype=dtype, op=op, **numbers)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     "chip", [pytest.param(chip, marks=() if chip == "gfx942" else pytest.mark.full) for chip in CHIPS]
 )
@@ -83,7 +83,7 @@ def test_outputs_are_rounded_and_saturate(chip: str, out: str, dtype: str) -> No
     agree("gemm", chip, m=70, n=66, k=96, dtype=dtype, out=out, op="acc * alpha", alpha=4096.0 if dtype == "f16" else 1)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_an_epilogue_in_slices(chip: str) -> None:
     """256 x 256 by eight waves: the accumulators do not fit into LDS at once, nor an expression beside all of them."""
@@ -138,7 +138,7 @@ BATCHES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(BATCHES)))))
 def test_batches(chip: str, number: int) -> None:
     """Dimensions, broadcasting and strides of a batch."""
@@ -254,7 +254,7 @@ def test_a_kernel_serves_other_sizes_and_refuses_other_epilogues() -> None:
         assert operator.mismatches(operator.problem(m=100, n=72, k=40, **keys), spec, target), keys
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("name", "keys"), [
     ("gemm", {"m": 3, "n": 64, "k": 64, "ldc": 1 << 25}),
     ("streamk_gemm", {"m": 3, "n": 64, "k": 64, "ldc": 1 << 25}),

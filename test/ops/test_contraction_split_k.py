@@ -75,7 +75,7 @@ def test_parts_by_atomics(chip: str, number: int) -> None:
     agree(name, chip, m=m, n=n + n % 2, k=k, split_k=3, reduction="atomic", **keys)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("reduction", ["workspace", "atomic"])
 @pytest.mark.parametrize("keys", [{"m": 0}, {"n": 0}, {"k": 0}, {"k": 1}, {"m": 0, "k": 0}])
 def test_empty_products(reduction: str, keys: dict[str, int]) -> None:
@@ -118,7 +118,7 @@ SUMS: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(SUMS)))))
 def test_sums_of_parts(chip: str, number: int) -> None:
     """The second kernel alone: shapes, strides, D tensors that broadcast."""

@@ -41,7 +41,7 @@ def cases() -> list[Any]:
     return found
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "dtype", "out", "layout", "size"), cases())
 def test_products(chip: str, dtype: str, out: str, layout: str, size: str) -> None:
     """C = A·B."""
@@ -65,7 +65,7 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("chip", "name", "dtype", "keys", "checks"),
     [(*one, "all" if number % 6 == 0 else "") for number, one in enumerate(PARTS)],

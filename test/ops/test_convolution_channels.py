@@ -34,7 +34,7 @@ def turned(name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.moveaxis(values, (-2, -1), (1, 2))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "keys"), REQUESTS)
 def test_numbers(name: str, keys: dict[str, Any]) -> None:
     """Under all checkers, with D tensors as the output, and parts; and the reference is that of channels last."""

@@ -71,7 +71,7 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "keys"), CASES)
 def test_gradients(chip: str, keys: dict[str, Any]) -> None:
     """One, two and three dimensions with classes, groups, depthwise."""

@@ -62,7 +62,7 @@ def sink_of(**keys: Any) -> str:
 
 
 @pytest.mark.usefixtures("few")
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "keys"), [*CASES, *(pytest.param(*case, marks=FULL) for case in MORE)])
 def test_gradients(chip: str, keys: dict[str, Any]) -> None:
     """Sequences without queries or keys, rows that no key reaches, rows of no sequence; under all checkers."""

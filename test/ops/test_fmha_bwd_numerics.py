@@ -99,7 +99,7 @@ MORE: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("chip", "keys"), [*CASES, *(pytest.param(*case, marks=pytest.mark.full) for case in MORE)])
 def test_gradients(chip: str, keys: dict[str, Any]) -> None:
     """Every mask, layout and sink, grouped heads, d and dv apart, under all checkers."""

@@ -57,7 +57,7 @@ MORE: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("chip", "keys"), [*CASES, *(pytest.param(*case, marks=FULL) for case in MORE + SINGLES + CUT)]
 )
@@ -91,7 +91,7 @@ def test_every_part(chip: str) -> None:
     differentiate(chip, {"h": 1, "sq": 1023, "sk": 65, "d": 64, "workgroups": 7, **SHARED}, checks="")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("sq", "sk", "b"), [(0, 40, 1), (40, 0, 1), (1, 1, 1), (3, 3, 0)])
 def test_sizes_at_the_ends(sq: int, sk: int, b: int) -> None:
     """Without queries dK and dV are zeros, without keys dQ is; one of each works, and more workgroups than work."""
@@ -162,7 +162,7 @@ def test_what_is_refused() -> None:
         FMHA.problem(workgroups=3, deterministic=1)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), [
     ("fmha_bwd_costs", LONG), ("fmha_bwd_costs", PADDED), ("fmha_bwd_costs", {"b": 3, "sq": 0, "sk": 70}),
@@ -195,7 +195,7 @@ def test_costs_of_other_lengths_are_refused() -> None:
         CONVERT.check_inputs(problem, {**arrays, "costs": arrays["costs"] + 1})
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 def test_staying_costs_the_steady_loop_nothing(chip: str) -> None:
     """What is kept for the next block of keys is out of the way, and the rest is read again: no registers of lanes, no

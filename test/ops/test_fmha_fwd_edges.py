@@ -160,7 +160,7 @@ def ids(value: Any) -> str:
     return value if isinstance(value, str) else ",".join(f"{key}={one}" for key, one in value.items())
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("chip", "keys"), [*RUNS, ("gfx942", SPLIT), *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=ids
 )
@@ -182,7 +182,7 @@ def test_edges_apart(chip: str, keys: Keys) -> None:
 PROVED = [one for one in WIDE if one[1]["d"] == 64 and one[1] | {"sq": 300} == one[1]]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("chip", "keys"),
     [RUNS[0], RUNS[4], RUNS[6], *(pytest.param(*one, marks=pytest.mark.full) for one in PROVED)],

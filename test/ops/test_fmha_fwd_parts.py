@@ -95,7 +95,7 @@ PROVED: list[Keys] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "keys", "schedule"), [
     *zip(("gfx90a", "gfx942", "gfx950") * 3, PROVED, ("qr",) * len(PROVED), strict=False),
     *(pytest.param(chip, keys, schedule, marks=pytest.mark.full)

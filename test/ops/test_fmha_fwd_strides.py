@@ -27,7 +27,7 @@ def packed_problem(dtype: str, layout: str, **keys: Any) -> Any:
     )  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("layout", ["bhsd", "bshd"])
 @pytest.mark.parametrize(
     ("chip", "dtype", "schedule"),
@@ -69,7 +69,7 @@ def test_q_k_and_v_are_views_of_one_array(chip: str, dtype: str, schedule: str |
     np.testing.assert_array_equal(contents, qkv.view(np.uint8).reshape(-1))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", TARGETS)
 def test_distant_rows_heads_and_batches(chip: str) -> None:
     """Any order of the dimensions, gaps everywhere; lengths of 0 and 1."""

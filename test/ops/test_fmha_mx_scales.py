@@ -73,7 +73,7 @@ WIDE = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("operator", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
@@ -175,7 +175,7 @@ def test_what_elements_of_four_bits_take() -> None:
     assert found[1] <= found[0] + 70, found
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("d", [128, 256])
 def test_what_a_step_takes(d: int) -> None:
     """Matrix instructions that scale, two steps at most side by side, and at most 60 vector instructions more than

@@ -92,7 +92,7 @@ def run(chip: str, name: str, keys: Keys, device: Device | None = None) -> None:
     outcome(find_operator(name), chip, keys, prepared=poisoned if paged else None, device=device)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("chip", "name", "keys"),
     [one if one in DEFAULT else pytest.param(*one, marks=pytest.mark.full) for grid in GRIDS.values() for one in grid],

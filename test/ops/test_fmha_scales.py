@@ -84,7 +84,7 @@ def spoiled(problem: Any, arrays: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("chip", "operator", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
@@ -182,7 +182,7 @@ def test_schedules_are_proved(chip: str, operator: Any, keys: Keys, schedule: st
     assert bench.compile(bench.schedule, code=False).findings == ()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 def test_what_a_step_takes(chip: str) -> None:
     """Vector instructions of the steady loop: none more for heads but for pairs that LLVM leaves apart and addresses of
@@ -203,7 +203,7 @@ OF_PAGES, OF_BLOCKS = ({"page_size": 16}, {"scales": "page"}), ({}, {"scales": "
 UNPACKED = pytest.mark.xfail(strict=True, reason="50 of pages on gfx942: LLVM makes two of what is packed (Known gaps)")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("operator", "alone", "scaled", "chip"), [
     (FMHA, *OF_BLOCKS, "gfx942"), (FMHA, *OF_BLOCKS, "gfx950"), (PAGED, *OF_PAGES, "gfx950"),
     pytest.param(PAGED, *OF_PAGES, "gfx942", marks=UNPACKED),
@@ -240,7 +240,7 @@ def test_scales_of_small_pages_wait_for_nothing_else(chip: str, keys: Keys) -> N
     assert kernel.code_object.kernel().metadata.private_segment_size == 0
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "schedule"), [
     ("gfx942", "qr"), ("gfx950", "qr"), ("gfx942", "qr_woven_bytes"), ("gfx950", "qr_woven_deep"),
 ])  # fmt: skip

@@ -25,7 +25,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("chip", "keys"), CASES)
 def test_products(chip: str, keys: dict[str, Any]) -> None:
     agree("gated_gemm_quant", chip, **{**RAGGED, **keys})

@@ -68,7 +68,7 @@ def test_a_tile_lies_in_the_order_of_lanes(columns: int, size: int) -> None:
         assert found == b[column, along] % 251
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f16", "fp8", "i8"])
 @pytest.mark.parametrize("columns", [16, 32])
@@ -93,7 +93,7 @@ def test_a_wave_reads_whole_tiles(chip: str, dtype: str, columns: int) -> None:
             assert read[0] % (64 * vector) == 0 and (read == read[0] + np.arange(64 * vector)).all()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "fp8", "i8"])
 def test_machine_code(chip: str, dtype: str) -> None:
@@ -184,7 +184,7 @@ def test_many_products(name: str, chip: str, keys: dict[str, Any]) -> None:
     agree(name, chip, schedule="preshuffle", **keys)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_clean_under_the_checkers(chip: str) -> None:
     """No race, no access outside arrays, no unset register, no missing wait or wait state."""

@@ -54,7 +54,7 @@ def marked() -> Iterator[Any]:
         yield pytest.param(chip, name, keys, marks=marks, id=f"{chip}-{name}-{number}")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "name", "keys"), list(marked()))
 def test_products(chip: str, name: str, keys: dict[str, Any]) -> None:
     agree(name, chip, **{**RAGGED[name], **keys})

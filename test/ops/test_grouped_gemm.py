@@ -56,7 +56,7 @@ def under_all_checkers(chip: str, **keys: object) -> None:
     assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("chip", "number"), [
     pytest.param(chip, number, marks=[] if (number + 2 * place) % 5 == 0 else [pytest.mark.full])
     for (place, chip), number in itertools.product(enumerate(CHIPS), range(len(REQUESTS)))
@@ -88,7 +88,7 @@ CK: dict[str, dict[str, tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "case", "parts"), [
     pytest.param(chip, case, parts, marks=[] if (chip, case, parts) in (
         ("gfx942", "mixed", 2), ("gfx950", "mixed", 1), ("gfx90a", "zero_m", 2),

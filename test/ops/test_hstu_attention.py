@@ -126,7 +126,7 @@ def run(chip: str, keys: Keys, more: dict[str, Any] | None = None) -> dict[str, 
     return checked("hstu_attention", chip, keys, more)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("chip", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=str
 )
@@ -196,7 +196,7 @@ def test_lengths_in_device_memory_that_nobody_can_mean() -> None:
     assert np.isfinite(o).all()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "schedule", "edge"), [
     ("gfx942", "qr", "qr"), ("gfx950", "qr_woven_async", "none"), ("gfx90a", "qr_async_ping_pong", "none"),
     *(pytest.param(chip, schedule, edge, marks=pytest.mark.full)

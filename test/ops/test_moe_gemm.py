@@ -74,7 +74,7 @@ FEW = {("gfx90a", 3), ("gfx90a", 9), ("gfx942", 1), ("gfx942", 7), ("gfx950", 2)
        ("gfx942", 15), ("gfx950", 13), ("gfx950", 14), ("gfx950", 16), ("gfx942", 17), ("gfx950", 18), ("gfx950", 19)}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "number"), [
     pytest.param(chip, number, marks=[] if (chip, number) in FEW else [pytest.mark.full])
     for chip, number in itertools.product(CHIPS, range(len(REQUESTS)))

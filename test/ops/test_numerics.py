@@ -65,14 +65,14 @@ def test_gemm_odd_lengths(chip: str, k: int, schedule: str) -> None:
     agree("gemm", chip, m=64, n=64, k=k, schedule=schedule)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_gemm_strides(layout: str) -> None:
     """Rows with gaps between them: nothing is read from or written to the gaps."""
     agree("gemm", "gfx942", m=100, n=72, k=40, layout=layout, lda=131, ldb=160, ldc=77)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("keys", [
     {"block": "256x128x32", "wave": "2x2"},
     {"block": "128x256x64", "wave": "1x4", "mfma": "16x16x16"},
@@ -119,7 +119,7 @@ def test_fmha_fwd_masks(mask: str, sq: int, sk: int) -> None:
     agree("fmha_fwd", "gfx942", b=1, h=1, sq=sq, sk=sk, d=64, mask=mask, lse=1)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("layout", ["bhsd", "bshd"])
@@ -129,7 +129,7 @@ def test_fmha_fwd_heads(chip: str, dtype: str, layout: str) -> None:
     agree("fmha_fwd", chip, sq=40, sk=100, **keys)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("sq", "sk"), [(128, 256), (127, 63), (129, 65), (1, 1)])
 def test_fmha_fwd_lengths(chip: str, sq: int, sk: int) -> None:
@@ -143,7 +143,7 @@ def test_fmha_fwd_channels(d: int, dv: int) -> None:
     agree("fmha_fwd", "gfx942", b=1, h=1, sq=64, sk=64, d=d, dv=dv)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("d", [32, 64, 96, 128, 256])
 def test_fmha_fwd_fp8(chip: str, d: int) -> None:

@@ -291,7 +291,7 @@ def test_means_of_nothing_are_bound_without_a_warning() -> None:
     assert len(plans) < 4, "no problem takes a way that another took"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", list(OPERATORS))
 def test_plans_of_other_sizes(name: str) -> None:
     if not find_operator(name).validate(find_operator(name).spec(find_operator(name).problem(), GFX942), GFX942):

@@ -37,7 +37,7 @@ def outputs_for(name: str, chip: str, changes: dict[str, Any], **keys: Any) -> d
 # -- values
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("n", [64, 9000])
 @pytest.mark.parametrize(("chip", "out"), [("gfx90a", "i8"), ("gfx942", "fp8"), ("gfx950", "i8"), ("gfx950", "fp8")])
 def test_rows_of_zeros_quantise_to_zeros(chip: str, out: str, n: int) -> None:
@@ -57,7 +57,7 @@ def test_no_scale_is_nan_in_normalised_rows_of_zeros(chip: str) -> None:
     assert not found["q"].any() and np.isfinite(found["yscale"]).all()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("activation", ["softmax", "sigmoid"])
 def test_equal_scores_and_none(chip: str, activation: str) -> None:
@@ -76,7 +76,7 @@ def test_equal_scores_and_none(chip: str, activation: str) -> None:
     assert np.isfinite(found["weights"]).all()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_renormalised_sigmoids_of_very_negative_scores(chip: str) -> None:
     """Weights add up to 1 where f32 would hold none of the sigmoids, which then are to each other as exponentials are.
@@ -95,7 +95,7 @@ def test_renormalised_sigmoids_of_very_negative_scores(chip: str) -> None:
     np.testing.assert_allclose(weights[2], [1, 0, 0, 0, 0], atol=1e-6)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("n", [100, 9000])
 @pytest.mark.parametrize("chip", CHIPS)
 def test_softmax_of_nothing_and_of_much(chip: str, n: int) -> None:
@@ -160,7 +160,7 @@ FAR = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", FAR)
 @pytest.mark.parametrize("stride", [2**28 + 8, 2**30 + 8])
 def test_rows_beyond_two_to_the_31_elements(name: str, stride: int) -> None:

@@ -67,7 +67,7 @@ def with_counts(one: Compiled, wait: Instruction, counts: Counts) -> bytes:
     return one.patched(wait, 0xBF8C0000 | vm | counts["expcnt"] << 4 | counts["lgkmcnt"] << 8)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "arch", "every"),
     [

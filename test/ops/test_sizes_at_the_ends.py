@@ -65,7 +65,7 @@ EMPTY: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("name", "keys"), EMPTY)
 def test_what_has_no_elements_touches_nothing(name: str, keys: dict[str, Any]) -> None:
     """Under all checkers, and compared with the reference; nothing to launch where no output has elements."""

@@ -57,7 +57,7 @@ def run(chip: str, keys: Keys, more: dict[str, Any] | None = None) -> dict[str, 
     return checked("sparse_attention", chip, keys, more)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("chip", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=str
 )
@@ -157,7 +157,7 @@ def test_skipping_is_seen_and_bounded() -> None:
     assert np.abs(whole - skipped).max() > 0
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "schedule", "keys"), [
     ("gfx942", "qr", 64), ("gfx950", "qr_woven_async", 128), ("gfx90a", "qr_async_ping_pong", 64),
     *(pytest.param(chip, schedule, keys, marks=pytest.mark.full)

@@ -59,7 +59,7 @@ def cases() -> list[Any]:
     return found
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("chip", "number", "reduction"), cases())
 def test_products_that_are_shared(chip: str, number: int, reduction: str) -> None:
     """Types, layouts and expressions, blocks of one workgroup and of many, under all checkers and between guard bytes;
@@ -76,7 +76,7 @@ def test_products_that_are_shared(chip: str, number: int, reduction: str) -> Non
     outputs(chip, checks="all", **keys)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("reduction", ["linear", "tree"])
 def test_the_same_bits_in_any_order(reduction: str) -> None:
     """Workgroups begin in an order that depends on the seed."""

@@ -54,7 +54,7 @@ REDUCTIONS: list[tuple[str, Keys]] = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), [*DEFAULTS, *REDUCTIONS])
 def test_no_spills(name: str, keys: Keys, chip: str) -> None:
@@ -72,7 +72,7 @@ def test_single_elements_keep_no_registers_in_lanes(shape: tuple[int, ...]) -> N
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), DEFAULTS)
 def test_sixteen_bytes_an_access(name: str, keys: Keys, chip: str) -> None:
@@ -87,7 +87,7 @@ def test_reductions_load_sixteen_bytes(name: str, keys: Keys, chip: str) -> None
     assert set(mnemonics(compiled(name, chip, keys), "buffer_load")) == {"buffer_load_dwordx4"}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f16", "f32", "i8"])
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ WIDE = [
 WIDE += [(chip, {**lengths, "splits": 128, "soft_cap": 5}) for chip in CHIPS for lengths in (BOTH, DECODE)]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("chip", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
@@ -100,7 +100,7 @@ def test_the_rule(keys: Keys, expected: int) -> None:
     assert UNIFIED.spec(problem, GFX942).split == (expected > 1)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("splits", [1, 2])
 def test_memory_may_hold_other_lengths(splits: int) -> None:
     """One kernel and one launch serve all of as many queries and sequences, rows in front and behind included."""
@@ -146,7 +146,7 @@ def test_lists_that_nobody_means() -> None:
             UNIFIED.check_inputs(problem, {**arrays, name: np.full_like(arrays[name], value)})
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "keys"), [("gfx90a", BOTH), ("gfx950", DECODE)])
 def test_schedules_are_proved(chip: str, keys: Keys) -> None:
     target = get_target(chip)
@@ -154,7 +154,7 @@ def test_schedules_are_proved(chip: str, keys: Keys) -> None:
     assert bench.compile(bench.schedule, code=False).findings == ()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 40))])
 def test_no_spills(chip: str, number: int) -> None:
