@@ -105,7 +105,7 @@ class RowLaneOp(Ck.Operation, name="row_lane", traits=[ext.Pure]):
     @verified
     def verify_invariants(op: ir.OpView) -> None:
         lane = integer_of(op, "lane")
-        expect(0 <= lane < ROW, f"there is no lane {lane} in a row of {ROW}")
+        expect(0 <= lane < ROW, f"lane {lane} is not in a row of {ROW}, from 0")
         expect(op.operation.operands[0].type == op.operation.results[0].type, "what is handed on keeps its type")
 
 

@@ -245,7 +245,7 @@ class Registry:
         if partial:
             return registry
         if not len(registry):
-            raise RequestError(f"registry {registry.name}: there is no kernel in it; ask for a partial one if so meant")
+            raise RequestError(f"registry {registry.name}: it has no kernels; ask for a partial one if so meant")
         stated = found.get("statistics", {}).get("kernels", len(registry))
         if stated != len(registry):
             raise RequestError(

@@ -10,9 +10,9 @@ Accumulators that begin as zeros are products of zeros, all in one piece of asse
 register by itself, and take a fifth of its time for that.
 
 LLVM's hazard recognizer does not see into inline assembly. Where accumulators begin and end, a join of all of them
-(assembly of nothing but wait states, or these products) keeps the distances, by data dependence; `ckmlir.compiler` has
-the machine code of such kernels checked as a whole. Where what is multiplied is computed, instructions bring wait
-states of their own.
+(assembly that only waits, or these products) keeps the distances, by data dependence; `ckmlir.compiler` has the machine
+code of such kernels checked as a whole. Where what is multiplied is computed, instructions bring wait states of their
+own.
 
 The rule holds for every kernel: of at most 4 waves (more have no second kind to spare), with 129 to 256 accumulators
 that go round a loop and that only matrix instructions touch there.

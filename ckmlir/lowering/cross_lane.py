@@ -65,7 +65,7 @@ def _swapped(word: ir.Value) -> ir.Value:
 
 
 def lower_row_lane(_: Lowering, op: ir.Operation) -> list[ir.Value]:
-    """ck.row_lane to a move, one a dword, which LLVM makes part of what uses it where that is no packed arithmetic."""
+    """ck.row_lane to a DPP move for each dword, which LLVM folds into its user, but not into packed arithmetic."""
     source, control = op.operands[0], LANE_OF_ROW | integer_of(op, "lane")
     words = _words(source)
     singles = [moved(vectors.element(words, number), control) for number in range(vectors.length_of(words))]

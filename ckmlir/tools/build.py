@@ -112,7 +112,7 @@ def _check_any_left(options: argparse.Namespace, chosen: Sequence[object], there
         asked = " ".join(f"--{name} {value}" for name in ("op", "arch") if (value := getattr(options, name)))
         kinds = ", ".join(dict.fromkeys(there))
         if not kinds:
-            raise CkmlirError(f"{options.what}: there is no kernel in it; expected one at least")
+            raise CkmlirError(f"{options.what}: it has no kernels; expected at least one")
         raise CkmlirError(f"{options.what}: {asked} leaves no kernel; there are some of {kinds}")
 
 

@@ -263,7 +263,7 @@ func.func @exchange_type(%v: vector<1xf32>) {
 // -----
 
 func.func @row_lane(%v: vector<1xf32>) {
-  // expected-error@+1 {{'ck.row_lane' there is no lane 16 in a row of 16}}
+  // expected-error@+1 {{'ck.row_lane' lane 16 is not in a row of 16, from 0}}
   %0 = "ck.row_lane"(%v) {lane = 16 : i64} : (vector<1xf32>) -> vector<1xf32>
   return
 }

@@ -186,7 +186,7 @@ def test_what_is_wrong_with_a_file_is_named() -> None:
 
     broken = copy.deepcopy(written["kernels"])
     broken[2]["algorithm"]["block"] = "large"
-    refused("registry some: there is no kernel in it; ask for a partial one if so meant", kernels=[])
+    refused("registry some: it has no kernels; ask for a partial one if so meant", kernels=[])
     refused('registry some: kernels[2]: kernel of gemm: ContractionSpec: block="large"', kernels=broken)
     refused("statistics.kernels=16, and there are 15", kernels=written["kernels"][1:])
     refused("registry: schema=5 is newer than this version reads", schema=5)

@@ -85,7 +85,7 @@ def test_a_partial_import_goes_into_a_partial_registry(space: Path, capsys: pyte
     assert done(capsys, *words) == "grown.json: 0 kernels\n"
     assert done(capsys, *words) == "grown.json: 0 kernels\n"
     into_it = ("registry", "import", "all.json", "-o", "grown.json")
-    assert "grown.json: registry grown: there is no kernel in it" in refused(capsys, *into_it)
+    assert "grown.json: registry grown: it has no kernels" in refused(capsys, *into_it)
     assert done(capsys, *into_it, "--partial") == "grown.json: 4 kernels\n"
 
 
@@ -118,7 +118,7 @@ def test_what_is_dropped_is_printed(space: Path, capsys: pytest.CaptureFixture[s
         (["build", "fp8", "-o", "lib.ckl", "--op", "copy"], "fp8: --op copy leaves no kernel; there are some of gemm"),
         (["build", "fp8", "-o", "lib.ckl", "--op", "gem"], "did you mean gemm?"),
         (["build", "none.jsonl", "-o", "lib.ckl"], "cannot read none.jsonl: No such file"),
-        (["build", "empty.jsonl", "-o", "lib.ckl", "--op", "gemm"], "empty.jsonl: there is no kernel in it"),
+        (["build", "empty.jsonl", "-o", "lib.ckl", "--op", "gemm"], "empty.jsonl: it has no kernels"),
         (["build", "none.json", "-o", "lib.ckl"], "cannot read none.json: No such file or directory"),
         (["build", "space.json", "-o", "none/lib.ckl"], "cannot write none/lib.ckl: there is no directory"),
         (["build", "space.json", "-o", "lib.ckl", "--jobs", "0"], "--jobs 0: expected 1 or more"),
