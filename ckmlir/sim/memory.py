@@ -25,13 +25,17 @@ UNNAMED = "an allocation"
 SHADOW_PADDING = 64
 """Bytes behind a shadow, for accesses that run past the end."""
 
+GUARD_BYTES = 64 << 10
+"""Bytes behind each allocation that nobody has, so that an access somewhat too far meets no other allocation, wherever
+the host puts them."""
+
 QUARANTINE_BYTES = 64 << 20
 """Freed memory that is held back, so that a kernel using a stale address does not hit a newer allocation."""
 
 
-def aligned_bytes(size: int) -> npt.NDArray[np.uint8]:
-    """An array of bytes whose address is a multiple of ALIGNMENT."""
-    raw = np.empty(size + ALIGNMENT, np.uint8)
+def aligned_bytes(size: int, behind: int = 0) -> npt.NDArray[np.uint8]:
+    """An array of bytes whose address is a multiple of ALIGNMENT, with bytes `behind` it that it keeps free."""
+    raw = np.empty(size + behind + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
 
@@ -88,9 +92,9 @@ class MemoryTable:
     def hold_back(self, allocation: Allocation, memory: npt.NDArray[np.uint8]) -> None:
         """Keep freed memory from being used again until enough more has been freed."""
         self._freed.append((allocation, memory))
-        self._freed_bytes += memory.size
+        self._freed_bytes += memory.size + GUARD_BYTES
         while self._freed_bytes > QUARANTINE_BYTES:
-            self._freed_bytes -= self._freed.popleft()[1].size
+            self._freed_bytes -= self._freed.popleft()[1].size + GUARD_BYTES
 
     def allocations(self) -> list[Allocation]:
         """The live allocations in the order of `data`."""
@@ -187,7 +191,7 @@ class DeviceMemory:
         read_only: bool = False,
     ) -> None:
         self._table: MemoryTable | None = table
-        self._bytes = aligned_bytes(size)
+        self._bytes = aligned_bytes(size, GUARD_BYTES)
         self.size = size
         self.address = int(self._bytes.ctypes.data)
         if fill is not None:

@@ -66,6 +66,19 @@ def test_out_of_bounds_names_lane_and_allocation() -> None:
     assert finding.workgroup == (0, 0, 0) and finding.wave == 0
 
 
+def test_an_access_somewhat_out_of_bounds_meets_no_other_allocation() -> None:
+    """The host lays memory out as it likes: small allocations are next to each other, or a large one is between."""
+    sim = simulator("memory")
+    memories = [sim.allocate(size, f"m{size}") for size in (240, 256, 1, 4096, 240, 1 << 20, 240)]
+    far = "  %q = getelementptr i8, ptr addrspace(1) %p, i64 DISTANCE\n"
+    for distance in (256, 4096, 32768, -1024, -32768):
+        body = far.replace("DISTANCE", str(distance)) + STORE_ID.replace("%p,", "%q,")
+        for memory in memories:
+            found = run(kernel(body), "memory", [memory], sim)
+            beyond = [one for one in found if one.checker == "memory" and "outside of all allocations" in one.message]
+            assert bool(beyond) == (not 0 <= distance <= memory.size - 256), (distance, memory.size)
+
+
 def test_use_after_free_says_what_was_freed() -> None:
     sim = simulator("memory")
     memory = sim.allocate(256, "the result")
