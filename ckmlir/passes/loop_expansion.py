@@ -19,15 +19,14 @@ Where there may be no later iteration, operations that run ahead compute the las
 tensor, and nobody reads what they write to LDS.
 """
 
-from typing import NamedTuple
-
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import producer, string, value
+from ckmlir.dialect.build import string, value
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fence
 from ckmlir.mlir import ir
 from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
 from ckmlir.passes.loop_body import Marker, Placed, Step
+from ckmlir.passes.loop_values import Key, LoopValues
 from ckmlir.passes.step_markers import create_marker
 from ckmlir.passes.walk import move_rest, nested
 from ckmlir.passes.wave_groups import meet, part
@@ -44,19 +43,6 @@ PINNABLE = frozenset({
     "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.lds_read", "ck.lds_write",
     "ck.copy_fragment",
 })  # fmt: skip
-
-class _Origin(NamedTuple):
-    """Where an operand of the body comes from: rotating allocations, the loop variable (-1) or a carried value by its
-    number, an operation that runs so far ahead; all None for what is computed outside.
-    """
-
-    slots: list[ir.Value] | None
-    argument: int | None
-    ahead: int | None
-
-
-Key = tuple[object, int]
-"""A value of the body (or a carried argument's number) and the step, relative to the current one, that produces it."""
 
 
 class Expansion:
@@ -85,24 +71,15 @@ class Expansion:
         self.after = step.after
         self.steps = step.placed
         self.schedule = schedule
-        self.slots = slots
         self.turning = [(tensor, copies) for tensor, copies in slots.items() if len(copies) > 1]
         if schedule.slots == "unrolled":
             self.turning = []
         self.now: dict[ir.Value, list[ir.Value]] = {}
         self.unroll = unroll
         self.innermost = innermost
-        self.body = loop.regions[0].blocks[0]
-        self.yielded = list(self.body.operations[-1].operation.operands)
-        self.lower, self.upper, self.stride, *self.initial = loop.operands
-        self.ahead: dict[ir.Operation | None, int] = {placed.op: placed.ahead for placed in step.placed}
-        self.furthest = max(self.ahead.values(), default=0)
-        # Looked up once: every step of the expanded loop asks again, and bindings take their time to answer.
-        self.operands = {placed.op: list(placed.op.operands) for placed in step.placed}
-        self.inside = {placed.op: list(nested(placed.op)) for placed in step.placed if len(placed.op.regions)}
-        self.origins: dict[ir.Value, _Origin] = {}
-        self.yielded_ahead = [self._origin(item).ahead for item in self.yielded]
-        self.needed = self._needed()
+        self.lower, self.upper, self.stride = list(loop.operands)[:3]
+        self.values = LoopValues(loop, step.placed, slots)
+        self.furthest = max((placed.ahead for placed in step.placed), default=0)
         self.ready: dict[Key, ir.Value] = {}
         self.indices: dict[tuple[ir.Value, int], ir.Value] = {}
         self.marked: list[Marker] = []
@@ -116,7 +93,7 @@ class Expansion:
             start = exit_block.create_before()
             with ir.InsertionPoint(self.loop):
                 some = arith.cmpi(arith.CmpIPredicate.slt, self.lower, self.upper)
-                cond_branch(some, start, [], exit_block, self.initial)
+                cond_branch(some, start, [], exit_block, self.values.initial)
             self._build(start, self._leaving(exit_block))
             for result, argument in zip(self.loop.results, exit_block.arguments, strict=True):
                 result.replace_all_uses_with(argument)
@@ -141,7 +118,7 @@ class Expansion:
         with ir.InsertionPoint(start):
             self._find_ends()
             self._prologue()
-            carried = [self.lower, *(self._entry(key) for key in self.needed), *self._slots_after(0)]
+            carried = [self.lower, *(self._entry(key) for key in self.values.needed), *self._slots_after(0)]
             if turn == 1:
                 branch(steady, carried)
             else:
@@ -195,7 +172,7 @@ class Expansion:
 
     def _carrying_block(self, before: ir.Block) -> ir.Block:
         """A block that takes the loop variable and the values that earlier steps hand on."""
-        types = [self.lower.type, *(self._type_of(what) for what, _ in self.needed)]
+        types = [self.lower.type, *(self.values.type_of(what) for what, _ in self.values.needed)]
         types += [slot.type for _, copies in self.turning for slot in copies]
         return before.create_before(*types, arg_locs=[self.loop.location] * len(types))
 
@@ -213,8 +190,8 @@ class Expansion:
         """
         arguments = list(block.arguments)
         with ir.InsertionPoint(block):
-            values = 1 + len(self.needed)
-            self._begin_block(dict(zip(self.needed, arguments[1:values], strict=True)), arguments[values:])
+            slots_at = 1 + len(self.values.needed)
+            self._begin_block(dict(zip(self.values.needed, arguments[1:slots_at], strict=True)), arguments[slots_at:])
             base = arguments[0]
             for step in range(steps):
                 self._emit_step(step, base, first_slot, steps - step, last)
@@ -222,10 +199,11 @@ class Expansion:
                 base = arith.addi(base, self.stride)
         carried = []
         if not last:
-            later = (self._value_at((what, at + steps)) for what, at in self.needed)
+            later = (self._value_at((what, at + steps)) for what, at in self.values.needed)
             carried = [base, *later, *self._slots_after(steps)]
         results = [
-            self._yielded(number, steps - 1 - self._producer_ahead(number)) for number in range(len(self.yielded))
+            self._yielded(number, steps - 1 - self.values.producer_ahead(number))
+            for number in range(len(self.values.yielded))
         ]
         return base, carried, results
 
@@ -263,8 +241,8 @@ class Expansion:
     def _emit(self, placed: Placed, step: int, index: ir.Value, first_slot: int) -> None:
         op = placed.op
         copy = op.clone()
-        inside = list(nested(copy)) if op in self.inside else []
-        self._replace(copy, self.operands[op], step, placed.ahead, index, first_slot)
+        inside = list(nested(copy)) if op in self.values.inside else []
+        self._replace(copy, self.values.operands[op], step, placed.ahead, index, first_slot)
         for inner in inside:
             self._replace(inner, list(inner.operands), step, placed.ahead, index, first_slot)
         if step >= 0 and self.schedule.fences == "memory":
@@ -289,27 +267,14 @@ class Expansion:
                 own[number] = now
 
     def _operand(self, operand: ir.Value, step: int, ahead: int, index: ir.Value, first_slot: int) -> ir.Value:
-        slots, number, made = self._origin(operand)
+        slots, number, made = self.values.origin(operand)
         if operand in self.now:
             return self.now[operand][(step + ahead) % len(self.now[operand])]
         if slots is not None:
             return slots[(step + ahead + first_slot) % len(slots)]
         if number is not None:
-            return index if number < 0 else self._yielded(number, step + ahead - 1 - self._producer_ahead(number))
+            return index if number < 0 else self._yielded(number, step + ahead - 1 - self.values.producer_ahead(number))
         return operand if made is None else self.ready[operand, step + ahead - made]
-
-    def _origin(self, operand: ir.Value) -> _Origin:
-        found = self.origins.get(operand)
-        if found is None:
-            found = self.origins[operand] = self._find_origin(operand)
-        return found
-
-    def _find_origin(self, operand: ir.Value) -> _Origin:
-        if operand in self.slots:
-            return _Origin(self.slots[operand], None, None)
-        if isinstance(operand, ir.BlockArgument) and operand.owner == self.body:
-            return _Origin(None, operand.arg_number - 1, None)
-        return _Origin(None, None, self.ahead.get(producer(operand)))
 
     def _slots_after(self, steps: int) -> list[ir.Value]:
         """The slots of what turns, so many steps later."""
@@ -317,81 +282,41 @@ class Expansion:
 
     # -- values carried from step to step
 
-    def _producer_ahead(self, number: int) -> int:
-        """How far ahead the operation runs whose result is handed on as carried value `number`."""
-        return self.yielded_ahead[number] or 0
-
     def _yielded(self, number: int, step: int) -> ir.Value:
         """What the body hands on in the iteration that its producer computes in `step`."""
         if (number, step) in self.ready:
             return self.ready[number, step]
-        if (self.yielded[number], step) in self.ready:
-            return self.ready[self.yielded[number], step]
-        if step + self._producer_ahead(number) == -1:
-            return self.initial[number]
-        item = self.yielded[number]
-        source = self._origin(item).argument
+        if (self.values.yielded[number], step) in self.ready:
+            return self.ready[self.values.yielded[number], step]
+        if step + self.values.producer_ahead(number) == -1:
+            return self.values.initial[number]
+        item = self.values.yielded[number]
+        source = self.values.origin(item).argument
         if source is not None:  # handed on as it came, an iteration before
-            return self._yielded(source, step - 1 - self._producer_ahead(source))
-        assert self.yielded_ahead[number] is None, "what runs before its operands passed the check"
+            return self._yielded(source, step - 1 - self.values.producer_ahead(source))
+        assert self.values.yielded_ahead[number] is None, "what runs before its operands passed the check"
         return item
 
     def _finish_step(self, step: int, index: ir.Value) -> None:
         """Record what the body hands on although no operation of it computes it."""
-        for number, item in enumerate(self.yielded):
-            if self.yielded_ahead[number] is None:
+        for number, item in enumerate(self.values.yielded):
+            if self.values.yielded_ahead[number] is None:
                 self.ready[number, step] = self._operand(item, step, 0, index, 0)
-
-    def _needed(self) -> list[Key]:
-        """The values of earlier steps that a step uses itself, or has to pass on."""
-        needed: dict[Key, None] = {}
-        for placed in self.steps:
-            inside = (item for inner in self.inside.get(placed.op, ()) for item in inner.operands)
-            for operand in (*self.operands[placed.op], *inside):
-                self._note(needed, operand, placed.ahead)
-        for number, item in enumerate(self.yielded):
-            self._note_yield(needed, number, -self._producer_ahead(number))
-            if self.yielded_ahead[number] is None:
-                self._note(needed, item, 0)
-        for what, step in list(needed):
-            for later in range(step + 1, 0):
-                needed[what, later] = None
-        return list(needed)
-
-    def _note(self, needed: dict[Key, None], operand: ir.Value, ahead: int) -> None:
-        _, number, made = self._origin(operand)
-        if number is not None and number >= 0:
-            self._note_yield(needed, number, ahead - 1 - self._producer_ahead(number))
-        elif made is not None and made > ahead:
-            needed[operand, ahead - made] = None
-
-    def _note_yield(self, needed: dict[Key, None], number: int, step: int) -> None:
-        source = self._origin(self.yielded[number]).argument
-        if step < 0:
-            needed[number, step] = None
-        elif source is not None and source >= 0:
-            self._note_yield(needed, source, step - 1 - self._producer_ahead(source))
 
     def _value_at(self, key: Key) -> ir.Value:
         what, step = key
         return self._yielded(what, step) if isinstance(what, int) else self.ready[key]
-
-    def _type_of(self, what: object) -> ir.Type:
-        if isinstance(what, int):
-            return self.initial[what].type
-        assert isinstance(what, ir.Value)
-        return what.type
 
     def _entry(self, key: Key) -> ir.Value:
         """A carried value on entry: from the prologue, or the loop's initial value; poison before the first
         iteration.
         """
         what, step = key
-        if isinstance(what, int) and step + self._producer_ahead(what) >= -1:
+        if isinstance(what, int) and step + self.values.producer_ahead(what) >= -1:
             return self._yielded(what, step)
         if key in self.ready:
             return self.ready[key]
-        return value("ub.poison", self._type_of(what), [], {"value": ir.Attribute.parse("#ub.poison")})
+        return value("ub.poison", self.values.type_of(what), [], {"value": ir.Attribute.parse("#ub.poison")})
 
 
 def _constant(like: ir.Value, number: int) -> ir.Value:
