@@ -55,6 +55,9 @@ def test_arithmetic_is_packed_wherever_it_can_be() -> None:
         assert least_vector_instructions(target, name, 7, result=result) == expected
 
 
+IN_PARTS = {"m": 256, "n": 256, "k": 384, "dtype": "f32", "schedule": "ping_pong", "split_k": 4}
+
+
 def cases() -> Iterator[Any]:
     for operator, names in (("gemm", GEMM), ("fmha_fwd", ATTENTION)):
         for name in names:
@@ -76,3 +79,10 @@ def test_no_named_schedule_is_faster_than_its_bound(operator: str, name: str, ch
     took = judge(subject, str(bench.schedule))
     assert bounds.interval <= took.step, (bounds, took)
     assert bounds.interval >= 0.2 * took.step, "a bound that says so little is none"
+
+
+def test_a_loop_of_three_turns_is_not_faster_than_its_bound() -> None:
+    """Its two groups of waves come to the loop one after the other, so that its first turn is shorter than others."""
+    subject = Subject("batched_gemm", tuple(IN_PARTS.items()), "gfx942")
+    bench = bench_of(subject)
+    assert lower_bounds(bench.problem).interval <= judge(subject, str(bench.schedule)).step

@@ -44,7 +44,8 @@ class SteadyLoop(Struct, frozen=True):
         loops: Where it is in the program; several where groups of waves run copies of it, that of most waves first.
         trips: Iterations of a wave, on average.
         cycles_per_iteration: On average, without the first quarter of each wave's iterations, while memory and caches
-            come to a steady state.
+            come to a steady state, and without the first at least, in which other waves may not have come to the loop;
+            where a wave goes on from its first iteration only, of that.
         prologue, epilogue: Cycles of a workgroup before its first iteration, and what is left of its time after it.
         steps_per_iteration: Instructions a wave executes.
         begin, end: Cycles between which all waves of the first workgroup are in the steady part.
@@ -136,7 +137,7 @@ def steady_loop(timeline: Timeline) -> SteadyLoop | None:
             continue
         at, goes_on = headers(trace, wave, loop)
         kept = np.nonzero(goes_on)[0]
-        kept = kept[len(kept) // 4 :]
+        kept = kept[_unsteady(len(kept)) :]
         trips.append(len(at))
         if not len(kept):
             continue
@@ -163,6 +164,11 @@ def steady_loop(timeline: Timeline) -> SteadyLoop | None:
         busy=busy_between(timeline, begin, end),
         stalls=stalls_between(timeline, begin, end),
     )
+
+
+def _unsteady(iterations: int) -> int:
+    """How many of a wave's first iterations are not counted."""
+    return min(max(1, iterations // 4), iterations - 1) if iterations else 0
 
 
 def _group_times(timeline: Timeline, starts: list[tuple[int, int]]) -> tuple[float, float]:

@@ -79,6 +79,14 @@ def test_what_the_first_iterations_take_longer_is_no_part_of_the_steady_ones() -
     assert steady.cycles(8) == 100 + 8 * 40 + 500 + 60
 
 
+@pytest.mark.parametrize(("trips", "extra"), [(3, 0), (4, 0), (2, 500)])
+def test_the_first_iteration_is_no_steady_one_where_there_are_others(trips: int, extra: int) -> None:
+    """However few there are. Of two iterations the time of the first alone is known."""
+    steady = steady_loop(loop_timeline(trips=trips, iteration=40, first_extra=500))
+    assert steady is not None
+    assert steady.cycles_per_iteration == 40 + extra
+
+
 @pytest.mark.parametrize("trips", [0, 1])
 def test_without_two_iterations_there_is_no_steady_loop(trips: int) -> None:
     assert steady_loop(loop_timeline(trips=trips)) is None
