@@ -23,7 +23,7 @@ from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.notes import take_notes
 from ckmlir.errors import CkmlirError
 from ckmlir.files import cache_directory, user_directory, write_atomically
-from ckmlir.lowering.carried_registers import carried_registers
+from ckmlir.lowering.carried_registers import carried_beside_accumulators
 from ckmlir.lowering.child_process import ChildEnded, in_child_process
 from ckmlir.lowering.linker import Linker, link
 from ckmlir.lowering.metadata_note import KernelNotes, with_notes
@@ -57,8 +57,9 @@ ERROR = re.compile(r"\berror\b|not a recognized", re.IGNORECASE)
 """What LLVM says where it only prints; its fatal errors begin with "LLVM ERROR"."""
 
 MANY_REGISTERS = 128
-"""Registers that go round a loop, above which a kernel may run LLVM out of them. It is then compiled in a copy of the
-process: that takes a tenth of the half second and more that LLVM takes for such kernels."""
+"""Registers that go round a loop beside accumulators in registers of their own, above which a kernel may run LLVM out
+of them. It is then compiled in a copy of the process: that takes a tenth of the half second and more that LLVM takes
+for such kernels."""
 
 
 class CodeGenerationError(CkmlirError):
@@ -239,8 +240,8 @@ def _size(work: ir.Operation) -> tuple[int, bool]:
 
 
 def _carried(work: ir.Operation) -> int:
-    """Most vector registers that some block of a kernel gets from those before it."""
-    return max((carried_registers(blocks[1:]) for blocks in _kernels(work)), default=0)
+    """Most vector registers that LLVM allocates for what a block of a kernel gets from those before it."""
+    return max((carried_beside_accumulators(blocks[1:]) for blocks in _kernels(work)), default=0)
 
 
 def _run(work: ir.Operation, pipeline: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ckmlir.compiler import compile_kernel
 from ckmlir.errors import CkmlirError
 from ckmlir.lowering import codeobject
-from ckmlir.lowering.child_process import ChildEnded, in_child_process
+from ckmlir.lowering.child_process import Answer, ChildEnded, in_child_process
 from ckmlir.ops import find_operator
 from ckmlir.targets import get_target
 
@@ -66,6 +66,39 @@ def test_the_code_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     here = compile_kernel(gemm, spec, target).hsaco
     monkeypatch.setattr(codeobject, "MANY_REGISTERS", -1)
     assert compile_kernel(gemm, spec, target).hsaco == here
+
+
+@pytest.mark.parametrize(
+    ("keys", "copied"),
+    [
+        ({}, False),
+        ({"m": 256, "n": 256, "block": (256, 256, 32), "wave": (2, 2), "schedule": "unpipelined"}, False),
+        ({"m": 256, "n": 192, "block": (256, 192, 64), "wave": (2, 2), "schedule": "mem4"}, True),
+    ],
+    ids=["few", "accumulators", "loads"],
+)
+def test_only_registers_beside_accumulators_of_their_own_ask_for_a_copy(
+    keys: dict[str, object], copied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Accumulators lie where LLVM's allocator puts nothing else; what is loaded ahead may be too much for it."""
+
+    class Reached(Exception):
+        pass
+
+    def stop(*_: object) -> bytes:
+        raise Reached
+
+    def in_copy(_: Callable[[], bytes]) -> Answer:
+        copies.append(True)
+        raise Reached
+
+    copies: list[bool] = []
+    monkeypatch.setattr(codeobject, "_binary", stop)
+    monkeypatch.setattr(codeobject, "in_child_process", in_copy)
+    gemm, target = find_operator("gemm"), get_target("gfx950")
+    with pytest.raises(Reached):
+        compile_kernel(gemm, gemm.spec(gemm.problem(**{"m": 64, "n": 64, "k": 64, **keys}), target), target)
+    assert copies == [True] * copied
 
 
 def test_a_kernel_that_llvm_gives_up_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,10 @@ def test_tolerances_do_not_pass_narrower_products(dtype: str, worse: Any, better
     ("gfx90a", {"dtype": "f64", "schedule": "async"}, "LDS take whole elements in 4; expected another"),
     ("gfx950", {"dtype": "f64", "schedule": "async", "k": 7, "n": 1}, "expected rows of a multiple of 16 bytes"),
     ("gfx942", {"dtype": "f64", "mfma": "32x32x8"}, "gfx942 has no 32x32x8 MFMA for f64 x f64; it has 16x16x4"),
+    ("gfx90a", {"schedule": "async_late", "layout": "RRR", "block": "128x192x16", "wave": "1x2"},
+     "rows of B have 384 bytes in the block, which a wave's copies to LDS do not fill; expected a schedule that loads"),
+    ("gfx942", {"dtype": "fp8", "schedule": "async", "layout": "CRR", "block": "96x128x64", "wave": "1x4"},
+     "rows of A have 96 bytes in the block, which a wave's copies to LDS do not fill"),
 ])  # fmt: skip
 def test_requests_that_are_refused(chip: str, keys: dict[str, Any], words: str) -> None:
     """Each is one line that says what is wrong."""

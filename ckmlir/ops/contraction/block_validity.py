@@ -97,7 +97,8 @@ def alignment(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
             least = min((width for width in widths if width >= size), default=None)
             right = f"rows of a multiple of {least} bytes, or another schedule" if least else "another schedule"
             yield Reason("schedule", spec.schedule, why, f"expected {right}")
-        row, copied = spec.block[2] * held[place].bits // 8, WAVE_SIZE * NARROWEST_COPY
+        along = spec.block[place] if spec.layout[place] == "CR"[place] else spec.block[2]
+        row, copied = along * held[place].bits // 8, WAVE_SIZE * NARROWEST_COPY
         if row % copied and row & (row - 1):
             why = f"rows of {'AB'[place]} have {row} bytes in the block, which a wave's copies to LDS do not fill"
             yield Reason("schedule", spec.schedule, why, "expected a schedule that loads, such as compv3")
