@@ -16,7 +16,7 @@ mask, 64 to 256 channels).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -53,25 +53,51 @@ def _settle_scalars(function: ir.Operation) -> None:
     lanes = _Lanes(flow)
     for turns in flow.outermost:
         for steady in steady_loops(flow, turns):
-            for op in dict.fromkeys(_computed_before(flow, steady, turns)):
+            for op in list(_needed_behind(flow, steady, turns)):
                 if lanes.share(op.results[0]):
                     _settle(op)
 
 
-def _computed_before(flow: Flow, steady: Loop, turns: Loop) -> Iterator[ir.Operation]:
-    """What the results of operations before a steady loop follow from, with constants, that a turn needs behind it."""
-    before = {flow.blocks[place] for place in flow.dominators[steady.begin] & turns.places - steady.places}
-    kept = _operands(flow, steady.places | {flow.way_to(steady)})
-    for operand in _operands(flow, _behind(flow, steady, turns)):
-        found = producer(_origin(operand))
-        if found and found.block in before and operand not in kept and found.results[0] not in kept:
-            yield found
+def _needed_behind(flow: Flow, steady: Loop, turns: Loop) -> Iterator[ir.Operation]:
+    """Arithmetic before a steady loop on whose result, or on what follows from that and from constants, a turn depends
+    behind it, but not in it.
+
+    Found from what is computed before: of ten thousand operands behind a loop few are scalars.
+    """
+    before = (flow.blocks[place] for place in sorted(flow.dominators[steady.begin] & turns.places - steady.places))
+    kept = {flow.blocks[place] for place in steady.places | {flow.way_to(steady)}}
+    behind = {flow.blocks[place] for place in _behind(flow, steady, turns)}
+    for block in before:
+        for one in block.operations:
+            op = one.operation
+            if op.name not in ARITHMETIC or str(op.results[0].type) not in SETTLED or _follows_from_one(op):
+                continue
+            first = _blocks_of_users(op)
+            if kept.isdisjoint(first) and any(
+                kept.isdisjoint(blocks) and not behind.isdisjoint(blocks) for blocks in (first, *_following(op))
+            ):
+                yield op
 
 
-def _operands(flow: Flow, places: Collection[int]) -> dict[ir.Value, None]:
-    """What the operations of blocks take, in the order of the blocks."""
-    ops = (op for place in sorted(places) for op in flow.blocks[place].operations)
-    return dict.fromkeys(operand for op in ops for operand in op.operands)
+def _following(op: ir.Operation) -> Iterator[set[ir.Block]]:
+    """Of each result that follows from an operation's and from constants, the blocks that take it."""
+    users = {one for use in op.results[0].uses if _follows_from_one(one := use.owner.operation)}
+    for user in users:
+        yield _blocks_of_users(user)
+        yield from _following(user)
+
+
+def _blocks_of_users(op: ir.Operation) -> set[ir.Block]:
+    return {use.owner.operation.block for use in op.results[0].uses}
+
+
+def _follows_from_one(op: ir.Operation) -> bool:
+    """Whether an operation is arithmetic of one scalar, and of constants."""
+    return (
+        op.name in ARITHMETIC
+        and op.name != "llvm.select"
+        and len({operand for operand in op.operands if not is_constant(operand)}) == 1
+    )
 
 
 def _behind(flow: Flow, steady: Loop, turns: Loop) -> set[int]:
@@ -85,19 +111,8 @@ def _behind(flow: Flow, steady: Loop, turns: Loop) -> set[int]:
     return found - steady.places
 
 
-def _origin(scalar: ir.Value) -> ir.Value:
-    """The scalar, or one that it follows from with constants alone."""
-    op = producer(scalar)
-    if op is None or op.name not in ARITHMETIC:
-        return scalar
-    varying = {operand for operand in op.operands if not is_constant(operand)}
-    return _origin(varying.pop()) if len(varying) == 1 and op.name != "llvm.select" else scalar
-
-
 def _settle(op: ir.Operation) -> None:
     (result,) = op.results
-    if op.name not in ARITHMETIC or str(result.type) not in SETTLED:
-        return
     following = list(op.block)
     with ir.InsertionPoint(following[following.index(op) + 1]), op.location:
         # LLVM may have computed it by vector arithmetic, and then does not find its way to a scalar register.
@@ -111,6 +126,7 @@ class _Lanes:
 
     def __init__(self, flow: Flow) -> None:
         self._handed: dict[ir.Value, list[ir.Value]] = defaultdict(list)
+        self._shared = set[ir.Value]()
         for block in flow.blocks:
             branch = block.operations[-1].operation
             # Lanes that take different ways meet where one of the ways is the branch itself (`branches.where_all`).
@@ -124,8 +140,10 @@ class _Lanes:
         waiting, seen = [scalar], set[ir.Value]()
         while waiting:
             one = waiting.pop()
+            if one in seen or one in self._shared:
+                continue
             op = producer(one)
-            if one in seen or (op and op.name in SHARED):
+            if op and op.name in SHARED:
                 continue
             seen.add(one)
             if op is None:
@@ -134,6 +152,7 @@ class _Lanes:
                 waiting += op.operands
             else:
                 return False
+        self._shared |= seen
         return True
 
 

@@ -32,6 +32,11 @@ module {
     %apart = llvm.add %lane, %turn : i32
     %mixed = llvm.mul %turn, %other : i32
     %wide = llvm.sext %turn : i32 to i64
+    // The loop needs one of two, of which the other follows.
+    %taken = llvm.and %loaded, %turn : i32
+    %after_taken = llvm.mul %taken, %four : i32
+    %before_taken = llvm.or %loaded, %turn : i32
+    %taken_too = llvm.mul %before_taken, %four : i32
     %bound = llvm.add %loaded, %scale : i32
     %any = llvm.icmp "sgt" %needed, %zero : i32
     llvm.cond_br %any, ^way, ^behind
@@ -42,13 +47,17 @@ module {
   // CHECK-NEXT: rocdl.mfma
   ^steady(%left: i32, %acc: vector<4xf32>):
     %product = rocdl.mfma.f32.4x4x4f16 %a, %a, %acc, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %next = llvm.sub %left, %needed : i32
+    %less = llvm.sub %left, %needed : i32
+    %lesser = llvm.sub %less, %taken : i32
+    %next = llvm.sub %lesser, %taken_too : i32
     %go = llvm.icmp "sgt" %next, %zero : i32
     llvm.cond_br %go, ^steady(%next, %product : i32, vector<4xf32>), ^behind
   // CHECK: llvm.store %[[END]]
   ^behind:
     llvm.store %end, %p : i32, !llvm.ptr<1>
     llvm.store %needed, %p : i32, !llvm.ptr<1>
+    llvm.store %after_taken, %p : i32, !llvm.ptr<1>
+    llvm.store %taken_too, %p : i32, !llvm.ptr<1>
     llvm.store %bound, %p : i32, !llvm.ptr<1>
     llvm.store %apart, %p : i32, !llvm.ptr<1>
     llvm.store %mixed, %p : i32, !llvm.ptr<1>
