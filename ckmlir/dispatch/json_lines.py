@@ -21,10 +21,15 @@ from ckmlir.ops.request import RequestError
 BLOCK = 1 << 16
 
 
-def append(path: Path, values: Iterable[Mapping[str, Any]]) -> None:
-    """Append objects, all of them on disk when this returns. Raises CkmlirError where that cannot be done."""
+def check_appendable(path: Path) -> None:
+    """Raise CkmlirError for what no objects can be read back from: a device, a pipe."""
     if is_stream(path):
         raise CkmlirError(f"{path} is not a regular file; expected the path of one, new or old")
+
+
+def append(path: Path, values: Iterable[Mapping[str, Any]]) -> None:
+    """Append objects, all of them on disk when this returns. Raises CkmlirError where that cannot be done."""
+    check_appendable(path)
     content = b"".join(json.dumps(one, separators=(",", ":"), allow_nan=False).encode() + b"\n" for one in values)
     try:
         with path.open("ab+", buffering=0) as file:

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from ckmlir.dispatch.examining import Examined, Wanted, examine
 from ckmlir.dispatch.identity import Kernel
+from ckmlir.dispatch.json_lines import check_appendable
 from ckmlir.dispatch.misses import Asked
 from ckmlir.dispatch.records import DEVICE, MODEL, Record, append_records, ranked, read_records
 from ckmlir.errors import CkmlirError
@@ -125,6 +126,7 @@ class Tuning:
         self.kernels = list(dict.fromkeys((*self._likely, *found)))
         self._start, self._budget = time.monotonic(), budget
         self.deadline = self._start + budget
+        check_appendable(path)
         known = read_records(path) if path.exists() else []
         self.found = Tuned(asked, own, [one for one in known if one.asked.request == asked.request])
         self.found.resumed = len(self.found.records)
@@ -161,9 +163,7 @@ class Tuning:
             batch = likely()
         self.found.left = len(left)
 
-    def _examined(
-        self, kernels: Sequence[Kernel], wanted: Wanted
-    ) -> list[tuple[Kernel, Examined | CkmlirError]]:
+    def _examined(self, kernels: Sequence[Kernel], wanted: Wanted) -> list[tuple[Kernel, Examined | CkmlirError]]:
         """What is found of kernels; what the operator chooses may spill. Noted as it comes."""
         operator, keys, target = self.asked
         tasks = []

@@ -28,11 +28,10 @@ def open_workers(on: str = LOCAL, processes: int | None = None) -> Workers:
             this process does all. Clusters have their own number.
 
     Raises:
-        ValueError: processes below 1.
-        CkmlirError: no such place.
+        CkmlirError: no such place, or processes below 1.
     """
     if processes is not None and processes < 1:
-        raise ValueError(f"processes={processes}: at least 1 works")
+        raise CkmlirError(f"processes={processes}: at least 1 works")
     check_place(on)
     if on != LOCAL:
         from ckmlir.runtime.machines import DaskWorkers

@@ -48,8 +48,7 @@ def compile_many(
             add artifacts.
 
     Raises:
-        ValueError: processes below 1.
-        CkmlirError: there is no such place to compile on.
+        CkmlirError: there is no such place to compile on, or processes are below 1.
         RuntimeError: a defect of ckmlir in a worker; the text is its traceback.
     """
     wanted = [Request(*request) for request in requests]

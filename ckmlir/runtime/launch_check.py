@@ -106,6 +106,8 @@ def explicit_arguments(kernel: Kernel) -> list[ArgumentMetadata]:
 
 def check_arguments(kernel: str, expected: Sequence[ArgumentMetadata], arguments: Sequence[Argument]) -> None:
     """Raise DeviceError for arguments of the wrong number, kind or size."""
+    if not isinstance(arguments, Sequence):
+        raise DeviceError(f"{kernel}: arguments are a sequence, such as a list; got {type(arguments).__name__}")
     if len(arguments) != len(expected):
         raise DeviceError(f"{kernel} takes {len(expected)} arguments, not {len(arguments)}")
     for place, (given, wanted) in enumerate(zip(arguments, expected, strict=True)):

@@ -98,6 +98,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,  # a terminal's interrupt is this process's, which ends its workers
         )
         self.ended = False
 

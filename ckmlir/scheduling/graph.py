@@ -8,7 +8,7 @@ from msgspec import Struct
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.scheduling.problem import Node, Problem
-from ckmlir.scheduling.steps import WHOLE, Place, entries_of, places_of
+from ckmlir.scheduling.steps import WHOLE, Place, ScheduleMisfit, entries_of, places_of
 
 
 class Link(Struct, frozen=True):
@@ -109,7 +109,7 @@ def broken_links(problem: Problem, links: Sequence[Link], schedule: Schedule) ->
     """The dependences that the step of a schedule does not keep, for its groups of waves if it has several.
 
     Raises:
-        ValueError: it does not list all fragments, or what the loop does not have.
+        ScheduleMisfit: it does not list all fragments, or what the loop does not have.
     """
     places, nodes = _numbered(problem, schedule), problem.nodes
     found = []
@@ -151,13 +151,15 @@ def _numbered(problem: Problem, schedule: Schedule) -> dict[int, tuple[int, int]
     places: dict[int, tuple[int, int]] = {}
     for place, one in enumerate(places_of(schedule)):
         if one.number != WHOLE and one[:2] not in numbers:
-            raise ValueError(f"schedule '{schedule.name}' lists {one}, which the loop does not have")
+            raise ScheduleMisfit(f"schedule '{schedule.name}' lists {one}, which the loop does not have")
         if one[:2] in numbers:
             places[numbers[one[:2]]] = place, one.ahead
     missing = [node for node in problem.fragments if node.number not in places]
     if missing:
         more = f" and {len(missing) - 1} more" if missing[1:] else ""
-        raise ValueError(f"schedule '{schedule.name}' does not list {_name(missing[0])}{more}; Workbench.listed does")
+        raise ScheduleMisfit(
+            f"schedule '{schedule.name}' does not list {_name(missing[0])}{more}; Workbench.listed does"
+        )
     return places
 
 

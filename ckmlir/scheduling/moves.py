@@ -16,7 +16,7 @@ from ckmlir.dialect.schedule_problems import MOST_GROUPS
 from ckmlir.passes.steady_turn import MOST_STEPS
 from ckmlir.scheduling.graph import Link, broken_links, links_between_fragments
 from ckmlir.scheduling.problem import Problem
-from ckmlir.scheduling.steps import WHOLE, Place, entries_of, step_of
+from ckmlir.scheduling.steps import WHOLE, Place, ScheduleMisfit, entries_of, step_of
 from ckmlir.scheduling.turns import steps_of
 
 MOST_BUFFERS = 4
@@ -49,7 +49,7 @@ class Move(Struct, frozen=True):
 
 
 def apply(schedule: Schedule, move: Move) -> Schedule:
-    """The schedule after a move, legal or not. ValueError where it has no place or no meaning."""
+    """The schedule after a move, legal or not. ScheduleMisfit where it has no place or no meaning."""
     if move.kind == "buffers":
         return replace(schedule, buffers=move.amount)
     if move.kind == "groups":
@@ -57,11 +57,11 @@ def apply(schedule: Schedule, move: Move) -> Schedule:
     if move.kind == "fences":
         return replace(schedule, fences="memory" if move.amount else "none")
     if move.kind not in ("swap", "ahead", "barrier"):
-        raise ValueError(f"there is no move '{move.kind}'")
+        raise ScheduleMisfit(f"there is no move '{move.kind}'")
     entries = entries_of(schedule)
     inserts = move.kind == "barrier" and move.amount == 1
     if not 0 <= move.place < len(entries) + inserts - (move.kind == "swap"):
-        raise ValueError(f"move '{move}': the step has {len(entries)} items")
+        raise ScheduleMisfit(f"move '{move}': the step has {len(entries)} items")
     entry = entries[move.place] if move.place < len(entries) else None
     if move.kind == "swap":
         entries[move.place : move.place + 2] = reversed(entries[move.place : move.place + 2])
@@ -72,18 +72,18 @@ def apply(schedule: Schedule, move: Move) -> Schedule:
     elif move.kind == "ahead" and isinstance(entry, Place):
         entries[move.place] = entry._replace(ahead=move.amount)
     else:
-        raise ValueError(f"move '{move}': at this place stands {entry}")
+        raise ScheduleMisfit(f"move '{move}': at this place stands {entry}")
     return replace(schedule, step=step_of(entries))
 
 
 def legal_moves(problem: Problem, schedule: Schedule) -> list[Move]:
-    """The moves after which all dependences still hold, in a fixed order; ValueError where `objection` has one to the
-    schedule itself.
+    """The moves after which all dependences still hold, in a fixed order; ScheduleMisfit where `objection` has one to
+    the schedule itself.
     """
     rules = Legality.of(problem, schedule)
     reason = rules.objection(schedule)
     if reason:
-        raise ValueError(f"schedule '{schedule.name}' is not legal itself: {reason}")
+        raise ScheduleMisfit(f"schedule '{schedule.name}' is not legal itself: {reason}")
     legal = []
     for move in _candidates(problem, schedule):
         changed = apply(schedule, move)
@@ -96,7 +96,7 @@ def objection(problem: Problem, schedule: Schedule) -> str:
     """Why a schedule keeps not all dependences, or has no steady loop, in words; empty where it does and has.
 
     Raises:
-        ValueError: it does not list all fragments, or what the loop does not have.
+        ScheduleMisfit: it does not list all fragments, or what the loop does not have.
     """
     return Legality.of(problem, schedule).objection(schedule)
 

@@ -192,6 +192,7 @@ def _written(subject: Subject, question: tuple[str, str, int | None], answer: An
 def _read(path: Path, subject: Subject) -> dict[tuple[str, str, int | None], Any]:
     """What a file knows of a subject. Raises RequestError for a file that no search wrote."""
     known: dict[tuple[str, str, int | None], Any] = {}
+    json_lines.check_appendable(path)
     for where, values in json_lines.read(path) if path.exists() else ():
         one = fields_of(values, where, _FIELDS, _ANSWERS)
         if one["subject"] != _subject(subject):

@@ -5,9 +5,14 @@ from typing import NamedTuple
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Fragments, Item, Marker
+from ckmlir.errors import CkmlirError
 
 WHOLE = -1
 """The number of a place that is all of a stage that is not listed by number."""
+
+
+class ScheduleMisfit(CkmlirError, ValueError):
+    """A schedule, or a move of one, that names what its loop does not have, or leaves out what it has."""
 
 
 class Place(NamedTuple):
@@ -33,7 +38,7 @@ def entries_of(schedule: Schedule) -> list[Entry]:
     """The items of a schedule's step in their order, fragments one by one.
 
     Raises:
-        ValueError: the step names a stage that the schedule runs ahead by LDS tensor, each so far.
+        ScheduleMisfit: the step names a stage that the schedule runs ahead by LDS tensor, each so far.
     """
     global _last
     known, entries = _last
@@ -67,7 +72,7 @@ def _listed(schedule: Schedule) -> list[Entry]:
 def _ahead_of(schedule: Schedule, stage: str) -> int:
     by_tensor = next((name for name, _ in schedule.ahead if name.startswith(f"{stage}.")), None)
     if by_tensor:
-        raise ValueError(
+        raise ScheduleMisfit(
             f"schedule '{schedule.name}' runs '{by_tensor}' ahead; which fragments of '{stage}' these are depends on "
             "the loop: Workbench.listed writes the schedule out, fragment by fragment"
         )

@@ -23,7 +23,7 @@ from ckmlir import plug_ins
 from ckmlir.errors import CkmlirError
 from ckmlir.files import write_file
 from ckmlir.passes.registry import PASSES, find_pass
-from ckmlir.tools.interrupts import INTERRUPTED
+from ckmlir.tools.interrupts import INTERRUPTED, prompt_interrupts
 from ckmlir.tools.output import BAD_REQUEST, PrintingParser, leave, with_standard_output
 
 if TYPE_CHECKING:
@@ -85,13 +85,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     own, pass_texts = _split_arguments(parser, sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(own)
     try:
-        return with_standard_output("ckmlir-opt", lambda: _run(options, pass_texts))
+        with prompt_interrupts("ckmlir-opt"):
+            return with_standard_output("ckmlir-opt", lambda: _run(options, pass_texts))
     except CkmlirError as error:
         print(f"ckmlir-opt: error: {error}", file=sys.stderr)
         return BAD_REQUEST
     except KeyboardInterrupt:
         print("ckmlir-opt: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except MemoryError:
+        print("ckmlir-opt: error: not enough memory for a module of this size", file=sys.stderr)
+        return BAD_REQUEST
     except Exception as error:  # whatever it is becomes one line, unless asked otherwise
         if options.traceback:
             raise

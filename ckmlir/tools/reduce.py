@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
-from ckmlir.tools.interrupts import INTERRUPTED
+from ckmlir.tools.interrupts import INTERRUPTED, prompt_interrupts
 from ckmlir.tools.output import BAD_REQUEST, PrintingParser, leave, with_standard_output
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tool with `arguments` (default: the process's); returns the exit status, messages go to stderr."""
     options = build_parser().parse_args(arguments)
     try:
-        return with_standard_output("ckmlir-reduce", lambda: _run(options))
+        with prompt_interrupts("ckmlir-reduce"):
+            return with_standard_output("ckmlir-reduce", lambda: _run(options))
     except CkmlirError as error:
         print(f"ckmlir-reduce: error: {error}", file=sys.stderr)
         return BAD_REQUEST

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ckmlir.dispatch.identity import Kernel
+from ckmlir.dispatch.json_lines import check_appendable
 from ckmlir.dispatch.misses import Asked, read_asked
 from ckmlir.dispatch.records import DEVICE, MODEL, Record, read_records
 from ckmlir.dispatch.spaces import expand, read_spaces, space
@@ -64,6 +65,7 @@ def execute(options: argparse.Namespace) -> int:
         raise CkmlirError(f"--jobs {options.jobs}: expected 1 or more")
     check_place(options.on)
     check_writable([options.output])
+    check_appendable(options.output)
     requests = _requests(options)
     if options.output.exists():
         read_records(options.output)  # before long work: is it one of records?

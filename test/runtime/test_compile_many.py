@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +103,35 @@ def test_what_ends_a_worker_ends_one_kernel(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(one.poll() is not None for one in started), "no process is left"
 
 
+INTERRUPTED = """
+import os, signal, time
+from ckmlir.runtime.calls import call_many
+from ckmlir.runtime.workers import Task
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+kill = Task(os.killpg, (os.getpgrp(), signal.SIGINT), "interrupt")
+try:
+    call_many([Task(time.sleep, (60,), "sleep"), kill], processes=2)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_of_a_terminal_is_for_who_called() -> None:
+    """It goes to all processes of a group; workers, which would print where they were, are not of it."""
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        start_new_session=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+    assert time.monotonic() - began < 50, "nobody waited for what was interrupted"
+
+
 def test_a_defect_in_a_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [request_of(*one) for one in SMALL[:2]]
     monkeypatch.setattr(module, "named", lambda operator: 3)  # not an operator
@@ -109,5 +141,5 @@ def test_a_defect_in_a_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_requests_that_make_no_sense() -> None:
     assert compile_many([]) == []
-    with pytest.raises(ValueError, match="processes=0"):
+    with pytest.raises(CkmlirError, match="processes=0"):
         compile_many([], processes=0)

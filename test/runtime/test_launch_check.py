@@ -59,6 +59,7 @@ def test_a_right_launch_passes() -> None:
         ({"dynamic_lds": 65536}, "66560 bytes of LDS"),
         ({"dynamic_lds": -2000}, "dynamic_lds -2000; it is at least 0"),
         ({"dynamic_lds": 1.5}, "dynamic_lds 1.5 must be whole numbers"),
+        ({"arguments": None}, "k: arguments are a sequence, such as a list; got NoneType"),
         ({"arguments": (Buffer(),)}, "k takes 2 arguments, not 1"),
         ({"arguments": (np.int64(3), np.int32(3))}, "argument x is memory"),
         ({"arguments": (Buffer(), Buffer())}, "argument n is a scalar"),

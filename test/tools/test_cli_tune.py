@@ -77,6 +77,7 @@ def test_a_miss_that_cannot_be_tuned_leaves_the_others(capsys: pytest.CaptureFix
         ([*SOFTMAX, "--finalists", "0"], "0 is not a whole number from 1 to 1000"),
         ([*SOFTMAX, "--on", "there"], "--on there: expected local, or dask://host:port"),
         ([*SOFTMAX, "-o", "none/tuned.jsonl"], "there is no directory"),
+        ([*SOFTMAX, "-o", "/dev/full"], "/dev/full is not a regular file"),
         ([*SOFTMAX, "--space", "none.json"], "cannot read none.json"),
         ([*SOFTMAX, "--device", "gpu"], "invalid choice: 'gpu'"),
         ([*SOFTMAX, "--jobs", "0"], "--jobs 0: expected 1 or more"),

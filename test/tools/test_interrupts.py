@@ -67,3 +67,27 @@ def test_somebody_elses_handler_stays() -> None:
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+LOST = """
+import gc, signal, time
+from ckmlir.tools.interrupts import prompt_interrupts
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Finalised:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+with prompt_interrupts("tool"):
+    for _ in range(3):
+        try:
+            Finalised()
+            time.sleep(20)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+"""
+
+
+def test_an_interrupt_that_a_finaliser_loses_comes_again() -> None:
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n" * 3, "")
