@@ -21,16 +21,18 @@ class Place:
         memory: what launches take.
     """
 
-    def __init__(self, device: Device, spec: ArraySpec, contents: Array, *, guarded: bool) -> None:
-        """Allocate and copy the contents, all bytes from the first element to the last.
+    def __init__(self, device: Device, spec: ArraySpec, contents: Array | None, *, guarded: bool) -> None:
+        """Allocate and copy the contents, all bytes from the first element to the last. Without any they stay undefined
+        and cannot be read back.
 
         With `guarded` the array begins at an odd multiple of its alignment, and guard bytes lie around it.
         """
-        self._device, self._spec, self._size, self._guarded = device, spec, contents.nbytes, guarded
+        self._device, self._spec, self._size, self._guarded = device, spec, spec.nbytes, guarded
         self._before = GUARD_BYTES + spec.align if guarded else 0
         self._whole = device.allocate(self._before + self._size + (GUARD_BYTES if guarded else 0))
         self.memory: Memory = MemoryPart(self._whole, self._before, self._size) if guarded else self._whole
-        self.write(contents)
+        if contents is not None:
+            self.write(contents)
         if isinstance(device, LabelsMemory):
             device.label(self._whole, spec.name, is_output=spec.role == "out")
 

@@ -53,7 +53,7 @@ class RecordingDevice(SimulatorDevice):
 
     def __init__(self, target: Target, launches: Mapping[int, Recorded], seed: int = 0) -> None:
         """`launches`: what is recorded, by the launch's number from 0. The others run."""
-        super().__init__(target, seed=seed)
+        super().__init__(target, seed=seed, poison=False)  # to fill memory would take longer than a recording
         self._chosen, self._number = launches, 0
         self.traces: dict[int, Trace] = {}
 
@@ -185,7 +185,7 @@ def _traces(
 ) -> dict[int, Trace]:
     device = RecordingDevice(target, chosen, seed)
     try:
-        run_operator(operator, problem, arrays, target, device, spec=spec, compiled=compiled)
+        run_operator(operator, problem, arrays, target, device, spec=spec, compiled=compiled, reads_outputs=False)
     finally:
         device.close()
     return device.traces

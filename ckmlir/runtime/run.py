@@ -22,7 +22,7 @@ from ckmlir.runtime.arguments import is_masked
 from ckmlir.runtime.device import Device, KernelFault
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.places import Place
-from ckmlir.runtime.strided import elements, to_memory, touched_gap, untouched
+from ckmlir.runtime.strided import elements, given_bytes, touched_gap, untouched
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def run_operator(
     spec: S | None = None,
     compiled: CompiledKernel | None = None,
     guarded: bool = False,
+    reads_outputs: bool = True,
 ) -> RunResult:
     """Run `operator` on input `arrays`, each with the shape and NumPy type that the problem asks for.
 
@@ -73,6 +74,7 @@ def run_operator(
         compiled: the kernel of this specification if the caller has it already.
         guarded: arrays begin where they are no better aligned than the problem promises, between guard bytes that are
             compared after the run, and so are inputs.
+        reads_outputs: whether outputs are copied back and checked; otherwise they begin undefined too.
 
     Raises:
         RequestError: the chip cannot run the kernel, or an array is missing or has the wrong shape or type.
@@ -85,9 +87,9 @@ def run_operator(
         if array.role == "in":
             check_array(array, arrays.get(array.name), target)
     operator.check_inputs(problem, arrays)
-    memories = {
-        array.name: to_memory(arrays[array.name], array) if array.role == "in" else untouched(array) for array in specs
-    }
+    memories = {array.name: given_bytes(arrays[array.name], array) for array in specs if array.role == "in"}
+    if reads_outputs:
+        memories |= {array.name: untouched(array) for array in specs if array.role == "out"}
     start = time.perf_counter()
 
     def placed(addresses: Mapping[str, int]) -> Mapping[str, Array]:
@@ -95,9 +97,10 @@ def run_operator(
 
     with closing(Executable(device, operator, problem, target=target, spec=spec, compiled=compiled)) as executable:
         compile_seconds = time.perf_counter() - start
-        run_seconds = _run(device, executable, specs, memories, placed, guarded) if executable.plan.steps else 0.0
+        back = [array for array in specs if guarded or array.role == "out"] if reads_outputs else []
+        run_seconds = _run(device, executable, specs, memories, placed, guarded, back) if executable.plan.steps else 0.0
         kernel, plan = executable.kernel, executable.plan
-    results = {array.name: _output(memories[array.name], array, target) for array in specs if array.role == "out"}
+    results = {array.name: _output(memories[array.name], array, target) for array in back if array.role == "out"}
     return RunResult(results, kernel, compile_seconds, run_seconds, plan)
 
 
@@ -115,12 +118,13 @@ def _run(
     memories: dict[str, Array],
     placed: Callable[[Mapping[str, int]], Mapping[str, Array]],
     guarded: bool,
+    back: Sequence[ArraySpec],
 ) -> float:
-    """Copy `memories` to the device, launch, and copy outputs back into them. Returns the seconds of the launch."""
+    """Copy `memories` to the device, launch, and copy arrays `back` into them. Returns the seconds of the launch."""
     with ExitStack() as cleanup:
         places: dict[str, Place] = {}
         for spec in specs:
-            places[spec.name] = Place(device, spec, memories[spec.name], guarded=guarded)
+            places[spec.name] = Place(device, spec, memories.get(spec.name), guarded=guarded)
             cleanup.callback(places[spec.name].free)
         for name, contents in placed({name: place.memory.address for name, place in places.items()}).items():
             places[name].write(contents)
@@ -129,9 +133,8 @@ def _run(
         executable.launch({name: place.memory for name, place in places.items()})
         device.synchronize()
         seconds = time.perf_counter() - start
-        for spec in specs:
-            if guarded or spec.role == "out":
-                memories[spec.name] = places[spec.name].contents()
+        for spec in back:
+            memories[spec.name] = places[spec.name].contents()
     return seconds
 
 

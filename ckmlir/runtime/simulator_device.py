@@ -106,13 +106,21 @@ class SimulatorDevice:
 
     `checks` are names of checkers (`ckmlir.sim.checks.CHECKERS`), or "all"; a launch that they find something wrong
     with raises FindingsFault. `jobs` threads share the workgroups of a launch. Raises DeviceError for an unknown name,
-    or no job.
+    or no job. Without `poison` what nobody has written is zero.
     """
 
-    def __init__(self, target: Target, *, seed: int = 0, checks: str | Iterable[str] = (), jobs: int = 1) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        seed: int = 0,
+        checks: str | Iterable[str] = (),
+        jobs: int = 1,
+        poison: bool = True,
+    ) -> None:
         self._target = target
         try:
-            self._simulator = Simulator(target=target.name, seed=seed, checks=checks, jobs=jobs)
+            self._simulator = Simulator(target=target.name, seed=seed, poison=poison, checks=checks, jobs=jobs)
         except LaunchError as error:
             raise DeviceError(str(error)) from error
         self._live: weakref.WeakSet[SimulatorMemory] = weakref.WeakSet()

@@ -28,6 +28,15 @@ def to_memory(array: Array, spec: ArraySpec) -> Array:
     return memory
 
 
+def given_bytes(array: Array, spec: ArraySpec) -> Array:
+    """As `to_memory`, but the array's own bytes, to be read only, where they lie as in device memory."""
+    strides = tuple(stride * array.dtype.itemsize for stride in spec.strides)
+    if array.dtype.isnative and array.flags.c_contiguous and array.strides == strides:
+        own: Array = array.reshape(-1).view(np.uint8)
+        return own
+    return to_memory(array, spec)
+
+
 def elements(memory: Array, spec: ArraySpec, dtype: np.dtype[Any]) -> Array:
     """The array whose bytes are `memory`, as a view of it."""
     strides = tuple(stride * dtype.itemsize for stride in spec.strides)

@@ -40,9 +40,9 @@ def aligned_bytes(size: int, behind: int = 0) -> npt.NDArray[np.uint8]:
     return raw[start : start + size]
 
 
-def aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
-    """Zero bytes whose address is a multiple of ALIGNMENT; pages that nobody touches cost nothing."""
-    raw = np.zeros(size + ALIGNMENT, np.uint8)
+def aligned_zeros(size: int, behind: int = 0) -> npt.NDArray[np.uint8]:
+    """Zero bytes as `aligned_bytes`; pages that nobody touches cost nothing."""
+    raw = np.zeros(size + behind + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
 
@@ -174,7 +174,8 @@ def _item(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 
 class DeviceMemory:
-    """One allocation. The address is what kernels see; contents move by `write` and `read`.
+    """One allocation, which begins as repetitions of `fill`, or as zeros without one. The address is what kernels see;
+    contents move by `write` and `read`.
 
     Attributes:
         address: First byte, a multiple of 256.
@@ -191,7 +192,7 @@ class DeviceMemory:
         read_only: bool = False,
     ) -> None:
         self._table: MemoryTable | None = table
-        self._bytes = aligned_bytes(size, GUARD_BYTES)
+        self._bytes = aligned_zeros(size, GUARD_BYTES) if fill is None else aligned_bytes(size, GUARD_BYTES)
         self.size = size
         self.address = int(self._bytes.ctypes.data)
         if fill is not None:

@@ -82,9 +82,10 @@ class Simulator:
         self.remarks: tuple[Finding, ...] = ()
         """What the checkers found in the last launch that is not a fault: advice, and what the run cleared."""
         random = np.random.default_rng(seed)
-        self._poison = random.integers(0, 256, 1 << 16, np.uint8) if poison else np.zeros(1 << 16, np.uint8)
+        pattern = random.integers(0, 256, 1 << 16, np.uint8) if poison else np.zeros(1 << 16, np.uint8)
+        self._fill = pattern if poison else None
         self._table = MemoryTable("initialisation" in self.checks)
-        self._surroundings = Surroundings(self._table, self._poison, random, self.checks, branch_budget, seconds)
+        self._surroundings = Surroundings(self._table, pattern, random, self.checks, branch_budget, seconds)
         self._programs: dict[tuple[bytes, str, int, tuple[Argument, ...]], Program] = {}
         self._static_findings: dict[tuple[bytes, str], list[Finding]] = {}
 
@@ -94,7 +95,7 @@ class Simulator:
         if not isinstance(nbytes, (int, np.integer)) or nbytes < 0:
             raise LaunchError(f"cannot allocate {nbytes} bytes; expected a whole number, 0 or more")
         try:
-            return DeviceMemory(self._table, int(nbytes), self._poison, name, read_only=read_only)
+            return DeviceMemory(self._table, int(nbytes), self._fill, name, read_only=read_only)
         except (MemoryError, ValueError, OverflowError):
             raise LaunchError(f"cannot allocate {nbytes} bytes: this machine has not that much memory") from None
 

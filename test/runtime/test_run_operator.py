@@ -17,7 +17,7 @@ from ckmlir.ops.dtypes import DTYPES, numpy_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import DeviceProperties, KernelFault, check_outputs, open_device, operator_kernels, run_operator
 from ckmlir.runtime.device import DeviceError
-from ckmlir.runtime.strided import elements, to_memory, touched_gap
+from ckmlir.runtime.strided import elements, given_bytes, to_memory, touched_gap
 from ckmlir.targets import get_target
 
 GFX942 = get_target("gfx942")
@@ -146,9 +146,29 @@ def test_arrays_without_gaps(shape: tuple[int, ...], strides: tuple[int, ...], d
     assert spec.is_dense is dense is (len(touched) == spec.elements)
     array = np.arange(int(np.prod(shape, dtype=int)), dtype=np.float16).reshape(shape)
     memory = to_memory(array, spec)
+    np.testing.assert_array_equal(given_bytes(array, spec), memory)
     assert memory.nbytes == spec.nbytes
     if dense and 0 not in strides and len(touched) == array.size:
         np.testing.assert_array_equal(elements(memory, spec, array.dtype), array)
+
+
+def test_bytes_that_lie_as_in_device_memory_are_not_copied() -> None:
+    array = np.arange(12, dtype=np.float16).reshape(3, 4)
+    spec, wide, turned = (ArraySpec("x", (3, 4), "f16", "in", strides) for strides in ((4, 1), (5, 1), (1, 3)))
+    assert np.shares_memory(given_bytes(array, spec), array)
+    for given, other in ((array, wide), (array, turned), (array.astype(">f2"), spec), (array.T.copy().T, spec)):
+        found = given_bytes(given, other)
+        assert not np.shares_memory(found, given)
+        np.testing.assert_array_equal(elements(found, other, array.dtype), array)
+
+
+def test_outputs_stay_on_the_device_where_nobody_asks_for_them() -> None:
+    problem = GEMM.problem(m=5, n=6, k=7, layout="RRR", out="f32", ldc=8)
+    arrays = GEMM.inputs(problem, GFX942)
+    device = NumpyDevice(gemm_kernel(True, True, np.float16, np.float32))
+    result = run_operator(GEMM, problem, arrays, GFX942, device, reads_outputs=False)
+    assert result.outputs == {}
+    assert (device.live, device.launches) == (0, 1)
 
 
 def test_an_element_nobody_wrote_disagrees_and_is_located() -> None:
