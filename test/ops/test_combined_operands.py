@@ -116,6 +116,12 @@ def test_default_kernels_do_not_spill(target: Any) -> None:
                 "n": 508, "k": 508}),
     ("gfx90a", {"a_op": NUMBERED, "b_op": "b0 * b1 + b2 * b3", "dtype": "f32", "layout": "CRR", "k": 508}),
     ("gfx950", {"a_op": NUMBERED, "b_op": "b0 + b1 + b2 + b3", "dtype": "f32", "layout": "CCR"}),
+    # A number for each k beside single elements across K: each load of both has a distance in a scalar register.
+    ("gfx942", {"b_op": "b0 + b1 + b2", "b_kind": "full,n,k", "dtype": "i8", "layout": "RRR", "n": 511, "k": 511}),
+    ("gfx942", {"a_op": NUMBERED, "a_kind": "full,m,k,scalar", "b_op": "b0 * b1", "b_kind": "full,k", "dtype": "f32",
+                "layout": "CRR", "m": 511, "n": 511, "k": 511}),
+    ("gfx90a", {"a_op": "a0 + a1 + a2", "a_kind": "full,k,scalar", "b_op": "b0 + b1 + b2", "b_kind": "full,n,k",
+                "dtype": "i8", "layout": "CRR", "m": 511, "n": 511, "k": 511}),
 ])  # fmt: skip
 def test_what_is_computed_on_its_way_leaves_registers_by_default(chip: str, keys: dict[str, Any]) -> None:
     """Blocks and schedules count with elements as they are computed, and there is a block for each request. Where the

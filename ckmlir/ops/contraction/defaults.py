@@ -52,6 +52,14 @@ MANY_GROUPS = 4
 """Of scales in a step, at least: beside them and the offsets of loads a long instruction's sums have no registers."""
 PREFERRED_DEEP, DEEP_BYTES = "compv3", 256
 """The schedule of deep steps, and their bytes of B along K; see `_pays_deep`."""
+LONGEST_STEP = 1024
+"""Along K, longer than any."""
+MOST_NUMBERED = 32
+"""Loads of a step whose row of K is a wave's, half of them of a number for each k (`Wish.numbered`), since each has a
+distance in a scalar register; of two operands half as many. By the model, 511 x 511 x 1021 with such numbers, cycles of
+plans without this rule and of this: f32 on gfx942 in RRR 32994, 30920, in CRR, numbers for both, 36942 (88 scalar
+registers in lanes), 29927 (none); fp8 in CCR 109329 (25), 104295; i8 in RRR 377271 (9, and 11 vector registers in
+scratch memory), 401035, in CRR on gfx90a 840742 (29), 460435."""
 MOST_FOR_TWO_STEPS = 128
 """Accumulators of a work-item above which a loop is not given two steps: they fill a register file of their own, and
 transposed operands beside them do not find enough in the other."""
@@ -96,9 +104,10 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
             if size in _sizes(wish, name, target):
                 found += crowded(wish, size, name, target)
                 waves = wish.waves or _waves(wish, size, name)
-                depth = depth_of(size, name, wish.dtype, target)
+                whole = depth_of(size, name, wish.dtype, target)
+                depth = min(whole, _deepest(wish, size, waves, target))
                 if wish.compares_rows:  # short steps, if groups of scales are no longer; else few loads of a wave
-                    found.append(Plan(name, (size, size, min(depth // 2, wish.compared_depth)), waves))
+                    found.append(Plan(name, (size, size, min(whole // 2, wish.compared_depth, depth)), waves))
                     waves = wish.waves or EIGHT_WAVES
                 found.append(Plan(name, (size, size, depth), waves, _columns(wish, size, target)))
         if wish.computed and wish.arrays > 2:
@@ -268,7 +277,7 @@ def crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[Pl
     spilled, and none). 500 x 512 x 333 gated, with 1x32 of all on gfx942: 26194, 26730 (45 spilled, and none). B of fp8
     in fragment order with 1x64 on gfx950, eight waves, which spilled 114, and small blocks: 113947, 29641.
     """
-    if wish.waves or wish.compares_rows or size == LARGE or wish.arrays == 2:
+    if wish.waves or wish.compares_rows or size == LARGE or wish.arrays == 2 or wish.numbered:
         return
     depth, narrow = depth_of(size, schedule, wish.dtype, target), wish.load_bytes < NARROWEST_FOR_TWO_STEPS
     groups = size == MEDIUM and 0 < wish.group < depth
@@ -296,11 +305,21 @@ def _waves(wish: Wish, size: int, schedule: str) -> tuple[int, int]:
     Packed elements that are turned take registers before and behind: on gfx950 fp6 in CRR spilled 83 with blocks of 128
     x 128 by four waves, and eight take 158; u4 with zero points and scales of 1x128 took 452 and spilled 4.
     """
-    if wish.turned and size == MEDIUM:
+    if wish.numbered or (wish.turned and size == MEDIUM):
         return TALL_WAVES
     if _converts_columns(wish, size, schedule):
         return EIGHT_WAVES if wish.partial else SIDE_BY_SIDE
     return EIGHT_WAVES if size == LARGE else default_waves(schedule)
+
+
+def _deepest(wish: Wish, size: int, waves: tuple[int, int], target: Target) -> int:
+    """Along K a step of a block of this size at most, a power of two: short where both operands are `numbered`, which
+    read more arrays.
+    """
+    if not wish.numbered:
+        return LONGEST_STEP
+    most = MOST_NUMBERED // wish.numbered * math.prod(waves) * target.wave_size // (2 * wish.numbered * size)
+    return max(1 << most.bit_length() - 1, elements_in(STEP_BYTES[-1], wish.dtype))
 
 
 def _converts_columns(wish: Wish, size: int, schedule: str) -> bool:

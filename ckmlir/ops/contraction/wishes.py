@@ -72,6 +72,7 @@ class Wish(NamedTuple):
         reads_turn: of A and of B, whether reads of LDS turn them instead.
         merged: whether A or B is a matrix of merged dimensions, whose digits go round the loop.
         computed: whether A or B is an expression of arrays, computed on the way to LDS.
+        numbered: of A and B those whose expression has a number for each k, beside single elements across K.
         products: (m, n) of each product of the launch, where they differ.
     """
 
@@ -100,6 +101,7 @@ class Wish(NamedTuple):
     reads_turn: tuple[bool, ...] = (False, False)
     merged: bool = False
     computed: bool = False
+    numbered: int = 0
     products: tuple[tuple[int, int], ...] = ()
 
     def blocks(self, size: int) -> int:
@@ -154,6 +156,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         turned=any(one and not read for one, read in turned), reads_turn=tuple(read for _, read in turned),
         merged=bool(problem.merged or problem.windows),
         computed=not all(expression.isidentifier() for expression in problem.combine),
+        numbered=sum(map(_is_numbered, ("a", "b"), (problem,) * 2)),
     )  # fmt: skip
 
 
@@ -162,6 +165,12 @@ def _turned(problem: Problem, target: Target) -> list[tuple[bool, bool]]:
     able, operands = not problem.taken(target), zip(problem.held, problem.layout, "RC", strict=False)
     across = [(one.packing, one.packing is not None and own != along_k) for one, own, along_k in operands]
     return [(own, own and able and turns_packed(target, packing)) for packing, own in across]
+
+
+def _is_numbered(operand: str, problem: Problem) -> bool:
+    """Whether A or B is loaded row of K by row, element by element, and a number with each row."""
+    forms = {one.form for one in problem.sources if one.operand == operand}
+    return {"each_k", "across_k"} <= forms and problem.aligned()["ab".index(operand)] == 1
 
 
 def is_crowded(sides: Iterable[SideTensor | SideSpec], out: str, align: int) -> bool:
