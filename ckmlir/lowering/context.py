@@ -47,6 +47,8 @@ class Lowering(Struct):
     """The blocks that are steps of innermost loops."""
     in_pieces: bool = False
     """Whether a loop's schedule takes arithmetic to pieces: what it holds takes most registers."""
+    passing: list[ir.Operation] = field(default_factory=list)
+    """Assembly that offsets pass through, so that LLVM takes them for others in each turn of a loop."""
     has_many_arguments: bool = False
     """Whether scalar registers are short, since arguments fill most of them."""
 

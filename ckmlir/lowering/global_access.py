@@ -282,13 +282,20 @@ def _at_hand(state: Lowering, vector: Index) -> ir.Value:
     """A vector offset that is computed where it is used, as an instruction's immediate offset as far as that goes.
 
     Sums that a loop does not change LLVM computes before it, and has them in as many registers as there are accesses.
-    So what the sums begin with passes through assembly, which is empty: it may be another value in each iteration.
+    So what the sums begin with passes through assembly, which is empty: it may be another value in each iteration. The
+    loop hands it on (`handed_on`).
     """
     emit, constant = state.emit, vector.constant
     own = vector - constant
     if own.is_constant:
         return vector.emit()
-    start = emit.once(("at hand", own.key), lambda: assembly(own.emit().type, [own.emit()], "", "=v,0", effects=True))
+
+    def passed() -> ir.Value:
+        start = assembly(own.emit().type, [own.emit()], "", "=v,0", effects=True)
+        state.passing.append(start.owner.operation)
+        return start
+
+    start = emit.once(("at hand", own.key), passed)
     return emit.binary("addi", start, emit.constant(constant)) if constant else start
 
 

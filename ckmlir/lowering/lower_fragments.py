@@ -34,6 +34,7 @@ from ckmlir.lowering.arrivals import arrive_together
 from ckmlir.lowering.bytes_as_dwords import use_dwords
 from ckmlir.lowering.codeobject import LEVEL
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
+from ckmlir.lowering.handed_on import hand_on
 from ckmlir.lowering.keep_apart import keep_apart
 from ckmlir.lowering.lds_room import reserved_lds
 from ckmlir.lowering.matrix_distances import EXCHANGES, keep_distances, lengthen_distances, wait_before_cuts
@@ -160,6 +161,7 @@ def lower_function(
             _lower(state, op_view.operation, finished)
     for op in reversed(finished):
         op.erase()
+    hand_on(function, state.passing)
     if lds_bytes:
         _declare_lds(function, lds_bytes)
     _finish_function(function, waves, accumulation, apart=fused, branched=CUT in named)

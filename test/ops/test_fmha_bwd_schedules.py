@@ -106,16 +106,17 @@ def test_a_step_is_mostly_products(chip: str, matrix: int, vector: int, dtype: s
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize(("chip", "matrix", "schedule"), [
-    ("gfx942", 80, "phases"), ("gfx950", 40, "phases"), ("gfx942", 80, "woven_queries"), ("gfx950", 40, "woven"),
+@pytest.mark.parametrize(("chip", "matrix", "schedule", "most"), [
+    ("gfx942", 80, "phases", 4), ("gfx950", 40, "phases", 4), ("gfx942", 80, "woven_queries", 0),
+    ("gfx950", 40, "woven", 0),
 ])  # fmt: skip
-def test_a_step_moves_hardly_any_register(chip: str, matrix: int, schedule: str) -> None:
-    """At most four, for all products of a step with 128 channels."""
+def test_a_step_moves_hardly_any_register(chip: str, matrix: int, schedule: str, most: int) -> None:
+    """None where steps are woven, else at most four, for all products of a step with 128 channels."""
     target = get_target(chip)
     kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(schedule=schedule), target), target)
     names = Counter(one.mnemonic for one in steady_loop(kernel.code_object, kernel.kernel_name).instructions)
     products = sum(count for name, count in names.items() if "mfma" in name)
-    assert sum(names[name] for name in MOVES) * matrix / products <= 4
+    assert sum(names[name] for name in MOVES) * matrix / products <= most
 
 
 @pytest.mark.full
