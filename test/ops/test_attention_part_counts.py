@@ -14,6 +14,7 @@ from ckmlir.targets import get_target
 
 PARTS: dict[str, tuple[dict[str, Any], int]] = {
     "soft cap": ({"soft_cap": 30}, 101),
+    "soft cap that f16 needs no largest score for": ({"soft_cap": 9}, 41),
     "ALiBi": ({"alibi": "head"}, 63),
     "bias": ({"bias": "head"}, 52),
     "dropout": ({"dropout": 0.2}, 142),

@@ -18,7 +18,7 @@ from ckmlir.ops.attention.loop.loop_kernel import Form, Score, Weights, attend, 
 from ckmlir.ops.attention.loop.scales_kernel import Scaling, Uniform
 from ckmlir.ops.attention.loop.spans_kernel import Reach, spans_of
 from ckmlir.ops.attention.loop.storage_kernel import Packed, Storage
-from ckmlir.ops.attention.loop.weights_kernel import Softmax
+from ckmlir.ops.attention.loop.weights_kernel import softmax
 from ckmlir.ops.attention.loop.work_kernel import Work, block_of_grid
 from ckmlir.ops.attention.orders import DEALT, IN_ONE_ROW
 from ckmlir.ops.attention.part import KeyPart, Part, ScalePart, ScorePart, WeightPart, find_part
@@ -47,7 +47,8 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
         scaling = _scaling(parts, given, work, form)
         products = scaling.products(form, storage)
         scores, units = scaling.around(_scores(parts, given, work, form))
-        weights = _weights(parts, Softmax(units, boost, spec.slack), given, work, form)
+        level = all(kind.levels for kind, _ in parts if issubclass(kind, WeightPart))
+        weights = _weights(parts, softmax(units, boost, spec.slack, level=level), given, work, form)
         where, sums = source.traced(spec.source, given, spec, work, form), nothing(form, weights)
         for span, schedule in spans_of(spec, given, work, form, scores, chosen):
             share = work.share.narrowed(span, form.keys)

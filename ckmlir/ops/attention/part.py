@@ -90,6 +90,16 @@ class Part(ABC):
 class ScorePart(Part):
     """What is done to scores, which are natural exponents in NumPy and in kernels."""
 
+    @property
+    def level(self) -> bool:
+        """Whether scores are bounded by it, so that weights may be taken from one exponent (`ops.attention.level`)."""
+        return False
+
+    @property
+    def word(self) -> str:
+        """See `Part`."""
+        return f"{self.name}_level" if self.level else self.name
+
     @abstractmethod
     def changed(self, problem: Problem, scores: Array, place: Place, arrays: Mapping[str, Array]) -> Array:
         """The scores (rows, keys) of a place, changed."""
@@ -161,7 +171,13 @@ class KeyPart(Part):
 
 
 class WeightPart(Part):
-    """What is done to the softmax."""
+    """What is done to the softmax.
+
+    Attributes:
+        levels: whether it works for weights that are not taken from the largest score (`weights_kernel.Level`).
+    """
+
+    levels: ClassVar[bool] = False
 
     @property
     def largest_factor(self) -> float:

@@ -10,12 +10,14 @@ from msgspec.structs import replace
 
 from ckmlir.ops.attention.fmha_fwd_spec import SCALED, WEIGHT_EXPONENT
 from ckmlir.ops.attention.infinite_values import largest_sums, largest_values, unpromised
+from ckmlir.ops.attention.level import is_level, sums_of_weights
 from ckmlir.ops.attention.part import scale_parts, score_parts, weight_parts
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import REFERENCE_ROWS, lse_rows, lse_shape, scored
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.precision import LEAST_EXPONENTIAL, OVERFLOW, products_lost, through_jumps
+from ckmlir.ops.request import LEAST_NORMAL_F32
 from ckmlir.ops.tensors.rounding import saturated, underflow
 from ckmlir.targets import Target
 
@@ -50,6 +52,9 @@ def fmha_tolerances(
 
     Where E is large O is some mean of V, wrong by 2 max|v|; where it is so large that exponentials may overflow,
     nothing is promised. Of O where V is not finite, or its sums may be beyond f32, `unpromised` says what is.
+    Where weights are taken from one exponent (`ops.attention.level`), their sum is not at least one, but W: products of
+    weights and V below f32's least normal number u_0 may be lost, which adds sk u_0 / W to O, and sums of them, which
+    come to W max|v|, may overflow.
     In fp8 the weights are rounded to nearest, after multiplication by a power of two, which divides their underflow.
     The scales of Q, K and V count as part of what they scale, and so does dropout's factor. Nothing is promised of rows
     behind a sequence's length. max|v| is that of an element's channel.
@@ -66,6 +71,10 @@ def fmha_tolerances(
     factors = math.prod(part.largest_factor for part in weight_parts(problem))
     largest, highest = (problem.v_scale * factors * found(problem, arrays) for found in (largest_values, largest_sums))
     lost = np.minimum(largest, dtype.least_normal * factors) if flushes else 0.0
+    if is_level(problem):
+        total = _by_batch(problem, sums_of_weights(problem, arrays))[..., None]
+        highest = 2 * largest * np.maximum(total, 1.0)
+        lost = lost + problem.v_scale * factors * (problem.sk + 1) * LEAST_NORMAL_F32 / total
     smallest = dtype.least_normal if flushes else dtype.underflow
     if dtype.name == "fp8":  # its matrix instructions take denormals, and weights are multiplied before
         smallest = underflow("fp8", target) / 2 ** WEIGHT_EXPONENT[str(target.fp8)]

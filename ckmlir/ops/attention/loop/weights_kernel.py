@@ -57,7 +57,7 @@ class Softmax(Struct, frozen=True):
         shape = (form.queries,)
         return [full(shape, -INFINITY, "f32", form.row_layout), zeros(shape, "f32", form.row_layout)]
 
-    def top(self, scores: Tile, state: Sequence[Tile]) -> Top:
+    def top(self, scores: Tile, state: Sequence[Tile]) -> Top | None:
         """See `loop_kernel.Weights`."""
         before, _ = state
         largest = self.units.larger(before, scores)
@@ -86,20 +86,54 @@ class Softmax(Struct, frozen=True):
 
     def normalised(self, sums: Sums, factors: Sequence[Scalar]) -> Tile:
         """See `loop_kernel.Weights`; 0 where a query attends to nothing."""
-        none, total = _without(sums.state)
+        none, total = _without(sums.state[-1])
         factor = where(none, 0.0, 1.0 / total)
         for one in factors:
             factor = factor * one
         normalised: Tile = sums.o * factor[:, None]
         return normalised
 
+    def whole(self, state: Sequence[Tile]) -> Tile | float:
+        """The exponents that weights are taken from in the end."""
+        return self.units.whole(self.exponent(state[0]))
+
     def logarithm(self, state: Sequence[Tile]) -> Tile:
         """See `loop_kernel.Weights`; minus infinity where a query attends to nothing."""
-        none, total = _without(state)
-        power = self.units.whole(self.exponent(state[0])) + log2(total)
+        none, total = _without(state[-1])
+        power = self.whole(state) + log2(total)
         power = power - float(self.boost) if self.boost else power
         logarithm: Tile = where(none, -INFINITY, power * math.log(2))
         return logarithm
+
+
+class Level(Softmax, frozen=True):
+    """Exponentials of scores that are bounded, taken from 0 for all queries; the state is their sum."""
+
+    def start(self, form: Form) -> list[Tile]:
+        """See `loop_kernel.Weights`."""
+        return super().start(form)[1:]
+
+    def top(self, scores: Tile, state: Sequence[Tile]) -> None:
+        """See `loop_kernel.Weights`: nothing changes."""
+        return None
+
+    def weigh(self, scores: Tile, state: Sequence[Tile], top: Any, key: Scalar) -> tuple[Tile, list[Tile]]:
+        """See `loop_kernel.Weights`."""
+        weights = exp2(self.units.whole(self.units.exponent(scores)))
+        return weights, [state[0] + self.units.summed(weights)]
+
+    def rescale(self, total: Tile, top: Any) -> Tile:
+        """See `loop_kernel.Weights`."""
+        return total
+
+    def whole(self, state: Sequence[Tile]) -> float:
+        """See `Softmax`."""
+        return 0.0
+
+
+def softmax(units: Units, boost: int, slack: float, *, level: bool) -> Softmax:
+    """The softmax of scores; `level`: what is done to it allows weights that are not taken from the largest score."""
+    return Level(units) if level and units.level else Softmax(units, boost, slack)
 
 
 class Around:
@@ -148,10 +182,10 @@ class Around:
         return self.inner.logarithm(state)
 
 
-def _without(state: Sequence[Tile]) -> tuple[Tile, Tile]:
+def _without(total: Tile) -> tuple[Tile, Tile]:
     """Whether a query attends to nothing, and the sum of its weights, 1 then; a sum that is NaN is one."""
-    none = state[1].equals(0.0)
-    return none, where(none, 1.0, state[1])
+    none = total.equals(0.0)
+    return none, where(none, 1.0, total)
 
 
 def _finite(largest: Tile) -> Tile:

@@ -45,6 +45,7 @@ class Dropout(WeightPart):
     stored: bool
 
     name = "dropout"
+    levels = True
     keys = (
         Real("dropout", 0.0, "probability with which a weight is dropped, below 1", 0),
         Integer("seed", None, "of the random numbers, by default 1", maximum=2**64 - 1),

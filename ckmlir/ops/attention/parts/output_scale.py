@@ -24,6 +24,7 @@ class OutputScale(WeightPart):
     scale: float
 
     name = "outputscale"
+    levels = True
     keys = (Real("o_scale", 1.0, "out=fp8: what O is multiplied with before it is rounded"),)
 
     @classmethod

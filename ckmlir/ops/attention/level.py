@@ -1,0 +1,42 @@
+"""One exponent that the weights of all queries are taken from, where scores are bounded.
+
+A softmax takes weights from its query's largest score, so that none overflows. Where exponents to the base 2 of scores,
+masked ones apart, lie within ±REACH, weights may as well be taken from the exponent 0: nothing is looked for, and no
+sum is rescaled. What P is rounded to holds all weights as normal numbers then, and f32 their sums; times V these are
+within f32 but for values near its ends, of which `fmha_tolerances` says what is lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from ckmlir.ops.attention.part import score_parts, weight_parts
+from ckmlir.ops.attention.problem import Problem
+from ckmlir.ops.attention.reference import lse_rows, lse_shape, scored, softmax
+from ckmlir.ops.comparison import Array
+
+REACH = {"f16": 13.0, "bf16": 80.0, "f32": 80.0}
+"""By type of P: f16 is normal from 2^-14 on and ends below 2^16; the others have f32's exponents, a few of which sums
+over keys and elements of V need. 8-bit types hold too few."""
+
+
+def within_reach(bound: float, dtype: str) -> bool:
+    """Whether weights of scores (natural exponents) of at most this magnitude, rounded to a type, need no largest."""
+    return bound * math.log2(math.e) <= REACH.get(dtype, 0.0)
+
+
+def is_level(problem: Problem) -> bool:
+    """Whether the kernels of a problem take all weights from one exponent, as `weights_kernel.softmax` does."""
+    return all(part.levels for part in weight_parts(problem)) and any(part.level for part in score_parts(problem))
+
+
+def sums_of_weights(problem: Problem, arrays: Mapping[str, Array]) -> Array:
+    """Those of each query, in LSE's layout, of weights taken from one exponent; 1 where a query attends to nothing."""
+    found = np.ones(lse_shape(problem))
+    for one in scored(problem, arrays):
+        _, total = softmax(one.scores, np.array([]))
+        lse_rows(problem, found, one.place)[:] = np.exp(np.where(np.isfinite(total), total, 0.0))
+    return found
