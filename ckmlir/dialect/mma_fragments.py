@@ -17,7 +17,7 @@ from ckmlir.dialect.distribution import Coordinates, Distribution
 from ckmlir.dialect.operand_vectors import OperandVectors, accumulator_bases, of_all_four, of_elements, operand_vectors
 from ckmlir.dialect.row_runs import RowRuns
 from ckmlir.targets import MfmaInstruction
-from ckmlir.targets.mfma import LANES
+from ckmlir.targets.matrix_names import LANES
 
 
 class Numbered(Protocol):

@@ -15,7 +15,8 @@ import numpy as np
 from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Distribution, Factor
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.operand_vectors import of_elements, operand_vectors
-from ckmlir.targets.mfma import LANES, SCALED_BLOCK
+from ckmlir.targets.matrix_names import LANES
+from ckmlir.targets.mfma import SCALED_BLOCK
 
 SCALES_OF_A_REGISTER = 4
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ckmlir.dialect.distribution import Coordinates, Distribution
 from ckmlir.dialect.packed_tiles import elements_over
 from ckmlir.dialect.packing import PACKED
-from ckmlir.targets.mfma import LANES
+from ckmlir.targets.matrix_names import LANES
 
 
 class OperandVectors(Struct, frozen=True):

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ckmlir.dialect.distribution import LANE, REGISTER, Distribution, Factor
 from ckmlir.dialect.distribution_factors import Row
 from ckmlir.targets import MfmaInstruction
-from ckmlir.targets.mfma import LANES
+from ckmlir.targets.matrix_names import LANES
 
 
 class RowRuns(Struct, frozen=True):

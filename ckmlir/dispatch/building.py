@@ -16,7 +16,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from ckmlir.compiler import CompiledKernel, toolchain
+from ckmlir.compiled_kernel import CompiledKernel
+from ckmlir.compiler import toolchain
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.writing import write_library
 from ckmlir.errors import CkmlirError

@@ -176,8 +176,7 @@ class Dispatcher:
 
     def choose(self, query: Query) -> Selection:
         """The kernel for a query; nothing is remembered. Raises as `select`."""
-        operator, problem, target, _ = query
-        fitting = self.registry.search(operator, problem, target)
+        fitting = self.registry.search(query.operator, query.problem, query.target)
         if not fitting:
             return self._without(query)
         tables = [policy for policy in self.policies if isinstance(policy, Table)]
@@ -213,12 +212,12 @@ class Dispatcher:
         return kernel
 
     def _without(self, query: Query) -> Selection:
-        operator, problem, target, keys = query
+        operator, problem, target = query.operator, query.problem, query.target
         spec = operator.spec(problem, target)
         require_valid(operator, spec, target)
         if operator.writes_nothing(problem):  # nothing is launched of it, whichever it is
             return Selection(query, Kernel(operator, spec, target), NOTHING_TO_LAUNCH)
-        missed = request_of(operator, keys, target)
+        missed = request_of(operator, query.keys, target)
         with self._lock:
             self.misses[missed] += 1
         self._note(query)

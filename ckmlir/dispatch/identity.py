@@ -13,7 +13,6 @@ for the same. A field that a later version adds changes no identifier, since its
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -31,7 +30,7 @@ from ckmlir.targets import Target, UnsupportedTarget, get_target
 
 DIGITS = 16
 """Of the digest, in hexadecimal: of a million kernels two have the same with a probability of 3e-8."""
-_FORM = re.compile(rf"(\w+)/(\w+)/(\w+)#([0-9a-f]{{{DIGITS}}})")
+_HEXADECIMAL = frozenset("0123456789abcdef")
 _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 Find = Callable[[str], Operator[Any, Any]]
@@ -58,10 +57,13 @@ class Identifier(Struct, frozen=True):
     @staticmethod
     def parse(text: object) -> Identifier:
         """The inverse of `str`. Raises RequestError for other texts."""
-        found = _FORM.fullmatch(text) if isinstance(text, str) else None
-        if found is None:
+        path, _, digest = text.partition("#") if isinstance(text, str) else ("", "", "")
+        names = path.split("/")
+        are_words = len(names) == 3 and all(name.replace("_", "a").isalnum() for name in names)
+        if not are_words or len(digest) != DIGITS or not _HEXADECIMAL.issuperset(digest):
             raise RequestError(f"{as_json(text)} is not an identifier of a kernel: expected op/arch/name#digest")
-        return Identifier(*found.groups())
+        operator, target, name = names
+        return Identifier(operator, target, name, digest)
 
 
 class Kernel(Struct, frozen=True, eq=False, dict=True):

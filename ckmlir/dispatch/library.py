@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.digests import sha256
 from ckmlir.dispatch.identity import Find, Kernel
 from ckmlir.dispatch.reading import check_schema, fields_of

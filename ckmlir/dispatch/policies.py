@@ -9,7 +9,7 @@ are data, so that they can be printed, compared and sent to other processes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from ckmlir.ops.request import AUTO, Key, RequestError
 from ckmlir.targets import Target
 
 
-class Query(NamedTuple):
+class Query(Struct, frozen=True):
     """What a kernel is wanted for.
 
     Attributes:
@@ -64,8 +64,8 @@ class OperatorsChoice(Struct, frozen=True):
     name: str = "the operator's choice"
 
     def __call__(self, query: Query, fitting: Fitting) -> Answer:
-        operator, problem, target, _ = query
-        considered = (Kernel(operator, spec, target) for spec in operator.candidates(problem, target))
+        operator, target = query.operator, query.target
+        considered = (Kernel(operator, spec, target) for spec in operator.candidates(query.problem, target))
         return (kernel for kernel in considered if kernel in fitting)
 
 

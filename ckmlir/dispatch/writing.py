@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.digests import sha256
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.library import KIND

@@ -24,17 +24,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, check_addressable
-from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.registry import OPERATORS
 from ckmlir.ops.request import Key, RequestError, read_keys
-from ckmlir.ops.shared_places import from_shared_places
 from ckmlir.ops.spec import Reason, Spec, differences
 from ckmlir.ops.steps import OWN_KERNEL, Fill, OwnKernel, PackOnHost, Workspace
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
     from ckmlir.lang import Kernel
+    from ckmlir.ops.comparison import Array, Tolerance
 
 P = TypeVar("P")
 S = TypeVar("S", bound=Spec)
@@ -174,6 +173,8 @@ class Operator(ABC, Generic[P, S]):
         have to agree with each other (`_together`).
         """
         from zlib import crc32
+
+        from ckmlir.ops.shared_places import from_shared_places
 
         together = self._together(problem, np.random.default_rng([seed]))
         made = {}

@@ -7,13 +7,15 @@ and shapes of such arrays are in bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ckmlir.dialect.packing import PACKED
-from ckmlir.ops.comparison import Array
 from ckmlir.ops.request import RequestError
+
+if TYPE_CHECKING:
+    from ckmlir.ops.comparison import Array
 
 _ONE_A_BYTE = {
     "fp4": "float4_e2m1fn", "fp6": "float6_e2m3fn", "bf6": "float6_e3m2fn", "i4": "int4", "u4": "uint4",

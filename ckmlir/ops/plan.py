@@ -7,17 +7,19 @@ A plan is what devices run, and what `ckmlir list`, `compile`, `time`, `bench` a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
-from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Launch, Operator, Run, require_valid
 from ckmlir.ops.spec import Spec
 from ckmlir.ops.steps import Fill, PackOnHost, Workspace, place_of
 from ckmlir.targets import Target
+
+if TYPE_CHECKING:
+    from ckmlir.ops.comparison import Array
 
 
 class FillStep(Struct, frozen=True):

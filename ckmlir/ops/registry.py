@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 
-class Entry(NamedTuple):
+class Entry(Struct, frozen=True):
     """An operator's line in the registry, which says what there is without importing it."""
 
     module: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping
 from operator import attrgetter
@@ -11,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from ckmlir.ops.spec import Spec
+from ckmlir.records import Joined, field_names
 
 S = TypeVar("S", bound=Spec)
 T = TypeVar("T")
@@ -91,14 +91,14 @@ class _LookedUp:
 
 def _own(partial: Any) -> dict[str, Any]:
     """The attributes that an object holds itself."""
-    found: dict[str, Any] = Spec.__dict__["__dict__"].__get__(partial)
+    found: dict[str, Any] = Joined.__dict__["__dict__"].__get__(partial)
     return found
 
 
 @functools.cache
 def _partial(kind: type[Any]) -> type[Any]:
     """A subclass whose objects hold fields in part, and call themselves the class's."""
-    names = [field.name for field in dataclasses.fields(kind)]
+    names = field_names(kind) or ()
 
     def with_fields(self: Any, fields: Mapping[str, Any]) -> Any:
         made = object.__new__(type(self))

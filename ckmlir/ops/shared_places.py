@@ -7,10 +7,12 @@ one is taken for zero. Nobody can write one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ckmlir.ops.comparison import Array
+if TYPE_CHECKING:
+    from ckmlir.ops.comparison import Array
 
 
 def crossing(shape: Sequence[int], strides: Sequence[int]) -> int | None:

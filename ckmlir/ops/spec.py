@@ -1,9 +1,8 @@
-"""Kernel specifications as records: frozen dataclasses with a JSON form, and the reasons why one is not valid."""
+"""Kernel specifications as records with a JSON form, and the reasons why one is not valid."""
 
 from __future__ import annotations
 
 import abc
-import dataclasses
 import functools
 import json
 import typing
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from ckmlir.errors import as_json, from_json
 from ckmlir.ops.request import RequestError, show
+from ckmlir.records import Joined, field_defaults, field_names
 
 S = TypeVar("S", bound="Spec")
 T = TypeVar("T")
@@ -45,8 +45,7 @@ class Reason(Struct, frozen=True):
         return f"{self.field}={show(self.value)}: {self.why}; {self.right}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Spec(abc.ABC):
+class Spec(Joined, abc.ABC):
     """What has to be compiled: everything that the kernel's code depends on, and nothing else.
 
     Fields of subclasses are str, int, bool or tuples of int, so that specifications can be compared, hashed and written
@@ -78,8 +77,8 @@ class Spec(abc.ABC):
         return tuple([of(getattr(self, name)) for name, of in _roles(type(self)).items() if of is not None])
 
     def with_fields(self: S, fields: Mapping[str, Any]) -> S:
-        """The same specification with other values of some fields, as `dataclasses.replace` makes it. That sets all
-        fields one by one, which spaces do not wait for a hundred thousand times; a specification is its fields.
+        """The same specification with other values of some fields, as `ckmlir.records.replace` makes it. That looks
+        whether they are fields, which spaces do not wait for a hundred thousand times; a specification is its fields.
         """
         found = object.__new__(type(self))
         vars(found).update({**vars(self), **fields})
@@ -149,13 +148,13 @@ def _types(cls: type[Spec]) -> Mapping[str, Any]:
 def _hints(cls: type[Spec]) -> Mapping[str, Any]:
     """The fields' annotations by name."""
     hints = typing.get_type_hints(cls, include_extras=True)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+    return {name: hints[name] for name in field_names(cls) or ()}
 
 
 @functools.cache
 def _defaults(cls: type[Spec]) -> Mapping[str, Any]:
     """The fields' defaults, of those that have one."""
-    return {one.name: one.default for one in dataclasses.fields(cls) if one.default is not dataclasses.MISSING}
+    return field_defaults(cls)
 
 
 @functools.cache
@@ -181,9 +180,9 @@ def _whole(value: object) -> object:
 def differences(spec: Spec, wanted: Spec) -> list[Reason]:
     """A reason for every field in which a specification is not the wanted one, of the same type."""
     return [
-        Reason(field.name, getattr(spec, field.name), "the kernel is another one", f"expected {show(value)}")
-        for field in dataclasses.fields(wanted)
-        if (value := getattr(wanted, field.name)) != getattr(spec, field.name)
+        Reason(name, getattr(spec, name), "the kernel is another one", f"expected {show(value)}")
+        for name, value in vars(wanted).items()
+        if value != getattr(spec, name)
     ]
 
 

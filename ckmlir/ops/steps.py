@@ -9,10 +9,12 @@ captured into graphs, which host functions cannot be part of on every version of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ckmlir.ops.comparison import Array
+if TYPE_CHECKING:
+    from ckmlir.ops.comparison import Array
 
 
 class Workspace(Struct, frozen=True):

@@ -16,16 +16,18 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec
-from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import named_dtype, numpy_dtype
 from ckmlir.runtime.device import DeviceError
 from ckmlir.targets import Target
+
+if TYPE_CHECKING:
+    from ckmlir.ops.comparison import Array
 
 
 class ArrayView(Struct, frozen=True):

@@ -22,7 +22,7 @@ from ckmlir.runtime.strided import to_memory, untouched
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
-    from ckmlir.compiler import CompiledKernel
+    from ckmlir.compiled_kernel import CompiledKernel
 
 LAST_LEVEL_CACHE_BYTES = 256 << 20
 """The Infinity Cache of MI300, which HIP does not tell of ("AMD CDNA 3 Architecture" white paper)."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import Any, NamedTuple, Union
+from typing import Any, Union
 
 import numpy as np
+from msgspec import Struct
 
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.plan import FillStep, KernelStep, PackStep, Plan, PlanStep
@@ -21,7 +22,7 @@ After = Callable[[PlanStep], None]
 BoundStep = Union[FillStep, PackStep, "BoundLaunch"]
 
 
-class BoundLaunch(NamedTuple):
+class BoundLaunch(Struct, frozen=True):
     """A launch that is prepared.
 
     Attributes:
@@ -34,7 +35,7 @@ class BoundLaunch(NamedTuple):
     prepared: PreparedLaunch
 
 
-class _Form(NamedTuple):
+class _Form(Struct, frozen=True):
     """What a plan has in common with those of other sizes.
 
     Attributes:
@@ -97,16 +98,18 @@ class BoundPlan:
 
     def queue(self, buffers: Mapping[str, Memory], stream: Stream | None, after: After | None = None) -> None:
         """Queue all steps; `buffers` holds the arrays."""
-        kernels, names, steps, _, only = self._form
+        form = self._form
+        only = form.only
         if only is not None and after is None:
             only.prepared([buffers[name] for name in only.names], stream, self._sizes[0])
             return
+        kernels = form.kernels
         with ExitStack() as borrowed:
             everything = dict(buffers)
-            for name, size in zip(names, self._workspaces):
+            for name, size in zip(form.workspaces, self._workspaces):
                 block = borrowed.enter_context(kernels.workspaces.borrow(size, stream))
                 everything[name] = MemoryPart(block, 0, size)
-            for place, (step, size) in enumerate(zip(steps, self._sizes)):
+            for place, (step, size) in enumerate(zip(form.steps, self._sizes)):
                 if type(step) is BoundLaunch:
                     step.prepared([everything[name] for name in step.names], stream, size)
                 elif isinstance(step, FillStep):

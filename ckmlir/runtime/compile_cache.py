@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
-    from ckmlir.compiler import CompiledKernel
+    from ckmlir.compiled_kernel import CompiledKernel
     from ckmlir.ops.operator import Operator
 
 KEPT_IN_MEMORY = 256

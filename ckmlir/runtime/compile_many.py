@@ -12,7 +12,7 @@ from ckmlir.runtime.workers import Task
 from ckmlir.targets import Target, get_target
 
 if TYPE_CHECKING:
-    from ckmlir.compiler import CompiledKernel
+    from ckmlir.compiled_kernel import CompiledKernel
     from ckmlir.ops.operator import Operator
 
 

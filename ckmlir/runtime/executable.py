@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.ops.arrays import ArraySpec
-from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.plan import Plan
@@ -46,6 +46,9 @@ from ckmlir.runtime.operator_kernels import OperatorKernels
 from ckmlir.runtime.strided import elements, to_memory
 from ckmlir.targets import Target, get_target
 
+if TYPE_CHECKING:
+    from ckmlir.ops.comparison import Array
+
 
 class GpuArray:
     """Somebody else's memory of the GPU, as an argument of a launch."""
@@ -57,7 +60,7 @@ class GpuArray:
         self.size = size
 
 
-class _Checked(NamedTuple):
+class _Checked(Struct, frozen=True):
     """What a call compares an array with.
 
     Attributes:
@@ -212,7 +215,7 @@ class Executable:
         copied: list[tuple[ArraySpec, Array]] = []
         written: list[tuple[Allocation, str]] = []
         for checked in self._checked:
-            name, spec, size, kind, accepted = checked
+            name, spec = checked.name, checked.spec
             try:
                 array = arrays[name]
             except KeyError:
@@ -220,10 +223,10 @@ class Executable:
                 raise
             if isinstance(array, Allocation):
                 buffers[name] = self._own_memory(array, checked)
-                if accepted is None:
-                    written.append((array, kind))
+                if checked.accepted is None:
+                    written.append((array, checked.kind))
                 continue
-            memory = self._like_before(array, spec, size) or self._passed_as_it_is(array, checked)
+            memory = self._like_before(array, spec, checked.size) or self._passed_as_it_is(array, checked)
             if memory is None:
                 copied.append((spec, self._host_array(array, spec)))
             else:

@@ -37,7 +37,7 @@ from ckmlir.files import CACHE_SWITCH, cache_directory, python_files, read_with_
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
-    from ckmlir.compiler import CompiledKernel
+    from ckmlir.compiled_kernel import CompiledKernel
     from ckmlir.ops.operator import Operator
 
 LIMIT = "CKMLIR_CACHE_MEGABYTES"
@@ -149,7 +149,7 @@ def sources_digest() -> str:
 
 
 def _read(path: Path, start: float) -> CompiledKernel | None:
-    from ckmlir.compiler import CompiledKernel
+    from ckmlir.compiled_kernel import CompiledKernel
 
     try:
         header, content = read_with_digest(path)

@@ -10,14 +10,16 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ckmlir.ops.arrays import ALIGNMENT
-from ckmlir.ops.comparison import Array
 from ckmlir.runtime.arguments import packed_strides, view_of
 from ckmlir.runtime.device import DeviceError, HostMemory, Memory
+
+if TYPE_CHECKING:
+    from ckmlir.ops.comparison import Array
 
 Allocator = Callable[[int], Any]
 """Gives memory of at least so many bytes."""

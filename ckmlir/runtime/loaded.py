@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.ops.operator import Launch, Operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec

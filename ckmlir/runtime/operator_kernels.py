@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.ops.operator import Operator, require_kinds, require_valid
 from ckmlir.ops.plan import KernelStep, Plan, make_plan
 from ckmlir.ops.request import RequestError

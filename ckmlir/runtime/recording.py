@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ckmlir.codeobject import CodeObject
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.ops.plan import KernelStep, Plan, make_plan

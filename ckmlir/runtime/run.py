@@ -26,7 +26,7 @@ from ckmlir.runtime.strided import elements, given_bytes, touched_gap, untouched
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
-    from ckmlir.compiler import CompiledKernel
+    from ckmlir.compiled_kernel import CompiledKernel
 
 P = TypeVar("P")
 S = TypeVar("S", bound=Spec)

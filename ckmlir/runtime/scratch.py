@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import by

@@ -6,12 +6,14 @@ Outputs start as the same pattern, which is NaN as a float and -1 as an integer,
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec
-from ckmlir.ops.comparison import Array
+
+if TYPE_CHECKING:
+    from ckmlir.ops.comparison import Array
 
 UNTOUCHED = 0xFF
 

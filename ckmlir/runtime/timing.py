@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Launch, Operator, require_valid
 from ckmlir.ops.plan import KernelStep, make_plan

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator

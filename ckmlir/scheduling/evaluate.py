@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lowering.occupancy import kernel_occupancy
 from ckmlir.mlir import ir

@@ -14,7 +14,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ckmlir.compiler import CompiledKernel, finish
+from ckmlir.compiled_kernel import CompiledKernel
+from ckmlir.compiler import finish
 from ckmlir.dialect.build import string
 from ckmlir.dialect.loop import SCHEDULE, schedule_of
 from ckmlir.dialect.schedule import Schedule

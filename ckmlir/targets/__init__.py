@@ -2,10 +2,14 @@
 
 import importlib
 from functools import cache
+from typing import TYPE_CHECKING
 
+from ckmlir.deferred import deferred
 from ckmlir.errors import suggest
-from ckmlir.targets.mfma import MfmaInstruction
 from ckmlir.targets.target import LdsAccess, Registers, Target, TargetError, UnsupportedTarget
+
+if TYPE_CHECKING:
+    from ckmlir.targets.mfma import MfmaInstruction
 
 TARGETS = ("gfx90a", "gfx942", "gfx950")
 """Names of the chips, oldest first."""
@@ -55,6 +59,8 @@ def all_targets() -> tuple[Target, ...]:
     """Every chip, oldest first."""
     return tuple(get_target(name) for name in TARGETS)
 
+
+__getattr__ = deferred(__name__, {"mfma": "MfmaInstruction"})  # their table is not needed to run a kernel
 
 __all__ = [
     "TARGETS",

@@ -1,7 +1,7 @@
 """gfx942: CDNA3, AMD Instinct MI300A, MI300X and MI325X."""
 
 from ckmlir.targets import cdna
-from ckmlir.targets.mfma import sparse_cycles
+from ckmlir.targets.matrix_names import sparse_cycles
 from ckmlir.targets.target import Target
 
 # Cycles: AMD matrix instruction calculator, CDNA3; they reproduce the published peaks of the MI300X.

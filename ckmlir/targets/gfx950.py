@@ -1,7 +1,7 @@
 """gfx950: CDNA4, AMD Instinct MI350X and MI355X."""
 
 from ckmlir.targets import cdna, gfx942
-from ckmlir.targets.mfma import INSTRUCTIONS, NARROW, sparse_cycles
+from ckmlir.targets.matrix_names import NARROW, sparse_cycles
 from ckmlir.targets.target import LdsAccess, Target
 
 _EIGHT_BIT = ("fp8", "bf8")
@@ -21,7 +21,7 @@ def _f8f6f4(shape: str, cycles: int) -> dict[str, int]:
 # MI355X (2.5 PFLOPS f16, 5 fp8, 10 fp4, 78.6 TFLOPS f64: half the rate of gfx942, so twice the cycles).
 MFMA_CYCLES = {
     **{name: cycles for name, cycles in gfx942.MFMA_CYCLES.items()
-       if "xf32" not in name and not INSTRUCTIONS[name].sparse},
+       if "xf32" not in name and not name.startswith("smfmac")},
     "f64.16x16x4f64": 64, "f64.4x4x4f64": 32,
     "f32.32x32x16.f16": 32, "f32.16x16x32.f16": 16, "f32.32x32x16.bf16": 32, "f32.16x16x32.bf16": 16,
     "i32.32x32x32.i8": 32, "i32.16x16x64.i8": 16,

@@ -21,11 +21,10 @@ blockwise_gemm_mx_pipeline_xdlops_base.hpp, KThreadChunk; the chunks of SMFMAC: 
 
 from msgspec import Struct
 
-LANES = 64
+from ckmlir.targets.matrix_names import LANES, NARROW, SPARSE_BYTES, SPARSE_PAIRS, sparse_name
+
 SCALED_BLOCK = 32
 """Elements of K that a block scale is of."""
-NARROW = ("fp8", "bf8", "fp6", "bf6", "fp4")
-"""The operand types of the f8f6f4 instructions, in the order of their format codes (CBSZ and BLGP 0 to 4)."""
 ROCDL_FORMATS = {"fp8": "fp8_e4m3", "bf8": "fp8_e5m2", "fp6": "fp6_e2m3", "bf6": "fp6_e3m2", "fp4": "fp4_e2m1"}
 """The words for those types in the ROCDL dialect."""
 CHUNK_BYTES = 16
@@ -125,7 +124,7 @@ class MfmaInstruction(Struct, frozen=True):
         another lane.
         """
         if self.sparse:
-            return min(self.k_per_lane, CHUNK_BYTES // _SPARSE_BYTES[dtype])
+            return min(self.k_per_lane, CHUNK_BYTES // SPARSE_BYTES[dtype])
         return 16 if self.scaled and dtype in ("fp8", "bf8") else self.k_per_lane
 
     def _operand_layout(self, row: str, rows: int, dtype: str) -> str:
@@ -184,10 +183,6 @@ _NARROW_TYPES = {
 }  # fmt: skip
 
 
-_SPARSE_BYTES = {"f16": 2, "bf16": 2, "i8": 1, "fp8": 1, "bf8": 1}
-_SPARSE_PAIRS = [("f16", "f16"), ("bf16", "bf16"), ("i8", "i8"), *((a, b) for a in NARROW[:2] for b in NARROW[:2])]
-
-
 def _sparse_types(dtype: str, count: int) -> str:
     """The MLIR type of so many elements; of the forms that gfx942 has, bf16 are integers."""
     if dtype == "bf16":
@@ -197,9 +192,9 @@ def _sparse_types(dtype: str, count: int) -> str:
 
 def _sparse(m: int, bytes_of_b: int, a: str, b: str) -> MfmaInstruction:
     """The sparse instruction of a shape whose lanes hold so many bytes of B."""
-    held = bytes_of_b // _SPARSE_BYTES[b]
+    held = bytes_of_b // SPARSE_BYTES[b]
     acc, k = "i32" if a == "i8" else "f32", held * LANES // m
-    name = f"smfmac.{acc}.{m}x{m}x{k}.{f'{a}.{b}' if a in NARROW else a}"
+    name = sparse_name(m, bytes_of_b, a, b)
     own = _sparse_types(a, held // 2)
     if a == "bf16" and bytes_of_b > CHUNK_BYTES:
         own = f"vector<{held // 2}xbf16>"
@@ -225,20 +220,10 @@ def _table() -> dict[str, MfmaInstruction]:
                 name = f"f32.{m}x{m}x{k}.f8f6f4.{a}.{b}"
                 types = _NARROW_TYPES[a], _NARROW_TYPES[b], _accumulators("f32", m, m, 1)
                 table[name] = MfmaInstruction(name, m, m, k, 1, a, b, "f32", *types, scaled=True)
-    for one in (_sparse(m, size, a, b) for size in (16, 32) for m in (32, 16) for a, b in _SPARSE_PAIRS):
+    for one in (_sparse(m, size, a, b) for size in (16, 32) for m in (32, 16) for a, b in SPARSE_PAIRS):
         table[one.name] = one
     return table
 
 
 INSTRUCTIONS: dict[str, MfmaInstruction] = _table()
 """Every matrix instruction by name; a target says which of them it has and how long each takes."""
-
-
-def sparse_cycles(bytes_of_b: int) -> dict[str, int]:
-    """The sparse instructions whose lanes hold so many bytes of B: 8 passes of 4 cycles for 32 x 32, 4 for 16 x 16
-    (LLVM, SISchedule.td; for gfx942 AMD's matrix instruction calculator has the same).
-    """
-    return {
-        name: 32 if one.m == 32 else 16 for name, one in INSTRUCTIONS.items()
-        if one.sparse and one.k_per_lane * _SPARSE_BYTES[one.b] == bytes_of_b
-    }  # fmt: skip

@@ -7,12 +7,15 @@ instead.
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
 from ckmlir.targets.features import FEATURES
-from ckmlir.targets.mfma import INSTRUCTIONS, NARROW, MfmaInstruction
+
+if TYPE_CHECKING:
+    from ckmlir.targets.mfma import MfmaInstruction
 
 
 class TargetError(CkmlirError, ValueError):
@@ -98,7 +101,7 @@ class Target(Struct, frozen=True, dict=True):
         return hash((self.name, self.compute_units))
 
     @cached_property
-    def _mfmas(self) -> dict[tuple[str, str, bool], tuple[MfmaInstruction, ...]]:
+    def _mfmas(self) -> "dict[tuple[str, str, bool], tuple[MfmaInstruction, ...]]":
         """Those of types that were asked for: kernels are chosen from hundreds, each of which asks."""
         return {}
 
@@ -149,12 +152,16 @@ class Target(Struct, frozen=True, dict=True):
 
     # -- matrix instructions
 
-    def mfma(self, name: str) -> MfmaInstruction:
+    # Their table is imported when it is asked: running a kernel takes none of it.
+
+    def mfma(self, name: str) -> "MfmaInstruction":
         """The matrix instruction called `name`, e.g. `f32.32x32x8f16`.
 
         Raises:
             TargetError: no such instruction, or not on this chip.
         """
+        from ckmlir.targets.mfma import INSTRUCTIONS
+
         if name not in INSTRUCTIONS:
             raise TargetError(
                 f"there is no matrix instruction '{name}'; {self.name} has e.g. {', '.join(self._some())}"
@@ -167,19 +174,19 @@ class Target(Struct, frozen=True, dict=True):
             )
         return INSTRUCTIONS[name]
 
-    def mfmas(self, a: str, b: str | None = None, *, sparse: bool = False) -> tuple[MfmaInstruction, ...]:
+    def mfmas(self, a: str, b: str | None = None, *, sparse: bool = False) -> "tuple[MfmaInstruction, ...]":
         """The single-block matrix instructions for dtypes `a` and `b` (default: the same), fastest first; of a sparse A
         or of a dense one.
         """
         types = a, b or a, sparse
         if types not in self._mfmas:
-            single = [INSTRUCTIONS[name] for name in self.mfma_cycles if INSTRUCTIONS[name].blocks == 1]
+            single = self._single_block()
             found = [one for one in single if (one.a, one.b, one.sparse) == types]
             found.sort(key=lambda i: (self.mfma_cycles[i.name] / i.operations, i.scaled, -i.m))
             self._mfmas[types] = tuple(found)
         return self._mfmas[types]
 
-    def find_mfma(self, shape: str, a: str, b: str | None = None, *, sparse: bool = False) -> MfmaInstruction:
+    def find_mfma(self, shape: str, a: str, b: str | None = None, *, sparse: bool = False) -> "MfmaInstruction":
         """The matrix instruction of `shape` ("32x32x8") for operands of dtypes `a` and `b` (default: the same).
 
         Raises:
@@ -196,15 +203,21 @@ class Target(Struct, frozen=True, dict=True):
         which = "sparse MFMA" if sparse else "MFMA"
         raise TargetError(f"{self.name} has no {shape} {which} for {a} x {b}; it has {shapes}")
 
-    def mfma_rate(self, instruction: MfmaInstruction) -> float:
+    def mfma_rate(self, instruction: "MfmaInstruction") -> float:
         """Operations that a compute unit does in a cycle with this instruction."""
         return self.simds * instruction.operations / self.mfma_cycles[instruction.name]
 
+    def _single_block(self) -> "list[MfmaInstruction]":
+        from ckmlir.targets.mfma import INSTRUCTIONS
+
+        return [INSTRUCTIONS[name] for name in self.mfma_cycles if INSTRUCTIONS[name].blocks == 1]
+
     def _some(self) -> list[str]:
-        return [name for name in self.mfma_cycles if INSTRUCTIONS[name].blocks == 1][:4]
+        return [one.name for one in self._single_block()[:4]]
 
     def _no_types(self, a: str, b: str, sparse: bool) -> str:
         from ckmlir.targets import all_targets
+        from ckmlir.targets.matrix_names import NARROW
 
         owners = [target.name for target in all_targets() if target.mfmas(a, b, sparse=sparse)]
         kind = f"{a} x {b}" if a != b else a

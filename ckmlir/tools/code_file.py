@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from ckmlir.codeobject import CodeObject
-    from ckmlir.compiler import CompiledKernel
+    from ckmlir.compiled_kernel import CompiledKernel
     from ckmlir.passes.ir_printing import IrPrinter
 
 CODE_OBJECTS = (".hsaco", ".co", ".o")

@@ -12,7 +12,8 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ckmlir.compiler import IR_STAGES, CompiledKernel, compile_kernel
+from ckmlir.compiled_kernel import CompiledKernel
+from ckmlir.compiler import IR_STAGES, compile_kernel
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.files import check_writable, is_standard_output, is_stream, write_file
 from ckmlir.ops.operator import Operator, require_valid

@@ -18,11 +18,10 @@ from ckmlir.tools.code_file import MODULE, compile_file
 from ckmlir.tools.progress import progress
 
 if TYPE_CHECKING:
-    from ckmlir.compiler import CompiledKernel
+    from ckmlir.compiled_kernel import CompiledKernel
     from ckmlir.dialect.schedule import Schedule
     from ckmlir.passes.ir_printing import IrPrinter
     from ckmlir.tools.requested import Request
-
 
 CHANGED = "+"
 """What statements begin with that change the kernel's own schedule."""

@@ -18,10 +18,9 @@ from ckmlir.tools.request import add_operator_arguments, add_step_argument, at_s
 from ckmlir.tools.requested import Request
 
 if TYPE_CHECKING:
-    from ckmlir.compiler import CompiledKernel
+    from ckmlir.compiled_kernel import CompiledKernel
     from ckmlir.sim.timing.edits import Case
     from ckmlir.sim.timing.parameters import Parameters
-
 
 MOST_WORKGROUPS = 256
 

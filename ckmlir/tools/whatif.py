@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
 from ckmlir.ops.request import parse_assignments
+from ckmlir.records import replace
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.own_kernel import named_schedules, read_schedule, scheduled_kernel
 from ckmlir.tools.progress import progress

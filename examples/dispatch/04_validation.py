@@ -3,11 +3,11 @@
     python examples/dispatch/04_validation.py
 """
 
-import dataclasses
 
 from ckmlir.dispatch import Dispatcher, Kernel, NoKernel, Registry
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
+from ckmlir.records import replace
 from ckmlir.targets import get_target
 
 
@@ -20,7 +20,7 @@ def main() -> None:
             print(error)
     spec = gemm.spec(gemm.problem(m=1024, n=1024, k=1024), gfx942)
     for change in ({"waves": (3, 2)}, {"mfma": (32, 32, 9)}, {"block": (512, 512, 64)}, {"schedule": "compv9"}):
-        print(" | ".join(map(str, gemm.validate(dataclasses.replace(spec, **change), gfx942))))
+        print(" | ".join(map(str, gemm.validate(replace(spec, **change), gfx942))))
     try:
         Dispatcher(Registry(), gfx90a).select("gemm", dtype="fp8")
     except RequestError as error:

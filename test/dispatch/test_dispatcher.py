@@ -6,7 +6,6 @@ import sys
 import timeit
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from ckmlir.dispatch import (
 from ckmlir.ops import find_operator
 from ckmlir.ops.plan import described
 from ckmlir.ops.request import RequestError
+from ckmlir.records import replace
 from ckmlir.runtime import check_outputs, open_device
 from ckmlir.targets import get_target
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import functools
 import json
 import sys
@@ -22,6 +21,7 @@ from ckmlir.dispatch.identity import Identifier, Kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Reason
+from ckmlir.records import field_names, replace
 from ckmlir.targets import all_targets, get_target
 
 GFX942 = get_target("gfx942")
@@ -76,13 +76,13 @@ def test_a_specification_is_its_fields(name: str) -> None:
         spec = kernel.spec
         assert spec.name and spec.to_dict() and isinstance(spec.signature(), tuple) and isinstance(spec.main_loop, int)
         kernel.operator.validate(spec, kernel.target)
-        names = [field.name for field in dataclasses.fields(spec)]
+        names = field_names(type(spec))
         assert set(vars(spec)) == set(names)
         for field, value in vars(spec).items():
             changed = spec.with_fields({field: value})
-            assert changed == dataclasses.replace(spec) and hash(changed) == hash(spec)
+            assert changed == replace(spec) and hash(changed) == hash(spec)
         other = {names[0]: "other"}
-        assert spec.with_fields(other) == dataclasses.replace(spec, **other) != spec
+        assert spec.with_fields(other) == replace(spec, **other) != spec
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import MISSING, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.dispatch import Dispatcher, Kernel, NoKernel, Space, building
 from ckmlir.dispatch.building import build
 from ckmlir.dispatch.library import Library, LibraryError
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
+from ckmlir.records import field_defaults
 from ckmlir.runtime import check_outputs, compile_cache, open_device
 from ckmlir.targets import get_target
 
@@ -237,7 +237,7 @@ def test_a_library_of_before_a_field_was_there(tmp_path: Path) -> None:
     build([kernel], tmp_path / "lib.ckl", processes=1)
 
     def without_defaults(kernels: list[Any]) -> None:
-        defaults = {one.name: one.default for one in fields(gemm.spec_type) if one.default is not MISSING}
+        defaults = field_defaults(gemm.spec_type)
         for kernel in kernels:
             for part in (kernel["signature"], kernel["algorithm"]):
                 for name in [name for name, value in part.items() if name in defaults and value == defaults[name]]:

@@ -7,18 +7,19 @@ import functools
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ckmlir.compiler import CompiledKernel, compile_kernel
+from ckmlir.compiled_kernel import CompiledKernel
+from ckmlir.compiler import compile_kernel
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.codeobject import CodeGenerationError
 from ckmlir.mlir import ir
 from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.schedules import ATTENTION
+from ckmlir.records import replace
 from ckmlir.scheduling import Workbench
 from ckmlir.sim.analysis import check_hazards
 from ckmlir.sim.decode.decoder import disassemble

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from ckmlir.compiler import CompiledKernel, compile_kernel
+from ckmlir.compiled_kernel import CompiledKernel
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.runtime import open_device
 from ckmlir.runtime.device import DeviceError

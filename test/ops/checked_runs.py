@@ -10,7 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from ckmlir.codeobject import CodeObject
-from ckmlir.compiler import CompiledKernel, compile_kernel
+from ckmlir.compiled_kernel import CompiledKernel
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.runtime import FindingsFault, run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice

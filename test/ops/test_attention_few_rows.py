@@ -5,7 +5,6 @@ the rule, schedules that are proved, kernels without spills.
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from operator_runner import CHIPS
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.records import replace
 from ckmlir.runtime import check_outputs, run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from operator_runner import outcome
 from ckmlir.ops import find_operator
 from ckmlir.ops.attention import orders
 from ckmlir.ops.request import RequestError
+from ckmlir.records import replace
 from ckmlir.targets import get_target
 
 TARGET = get_target("gfx942")

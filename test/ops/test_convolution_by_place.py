@@ -9,7 +9,8 @@ import pytest
 from convolution_cases import Bench, weight_gradient
 from operator_runner import CHIPS
 
-from ckmlir.compiler import CompiledKernel, compile_kernel
+from ckmlir.compiled_kernel import CompiledKernel
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.scheduling.workbench import Workbench
 from ckmlir.sim.decode import disassemble, instruction_mix

@@ -14,7 +14,8 @@ import pytest
 from convolution_cases import ALIKE, Bench, convolved, draw, draw_alike, image_gradient
 from operator_runner import CHIPS, agree, checked
 
-from ckmlir.compiler import CompiledKernel, compile_kernel
+from ckmlir.compiled_kernel import CompiledKernel
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.contraction.residues import GEOMETRY, Residues, reciprocal
 from ckmlir.ops.request import RequestError

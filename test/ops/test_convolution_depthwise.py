@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import mmap
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from operator_runner import CHIPS
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.records import replace
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.scheduling.machine_loop import steady_loop

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.request import RequestError
+from ckmlir.records import replace
 from ckmlir.runtime import check_outputs, open_device
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.strided import elements, to_memory, untouched
@@ -208,13 +208,13 @@ def test_other_choices_are_not_covered(name: str) -> None:
     for field in fields:
         value = getattr(spec, field, None)
         if isinstance(value, str):
-            other = dataclasses.replace(spec, **{field: value + "x"})
+            other = replace(spec, **{field: value + "x"})
         elif isinstance(value, bool):
-            other = dataclasses.replace(spec, **{field: not value})
+            other = replace(spec, **{field: not value})
         elif isinstance(value, int):
-            other = dataclasses.replace(spec, **{field: value * 2})
+            other = replace(spec, **{field: value * 2})
         elif field in ("dtypes", "kinds", "sequences") and value is not None:
-            other = dataclasses.replace(spec, **{field: ("other", *value[1:])})
+            other = replace(spec, **{field: ("other", *value[1:])})
         else:
             continue
         assert field in {reason.field for reason in operator.mismatches(problem, other, GFX942)}, field

@@ -4,7 +4,6 @@ it is chosen, how keys are shared."""
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ckmlir.ops.attention.backward.sums import keys_of_a_workgroup, slots
 from ckmlir.ops.plan import KernelStep, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import BACKWARD_KEYS
+from ckmlir.records import replace
 from ckmlir.runtime import check_outputs, open_device, run_operator
 from ckmlir.scheduling import Workbench
 from ckmlir.targets import get_target

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from ckmlir.ops.comparison import compare
 from ckmlir.ops.plan import KernelStep, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.steps import Fill
+from ckmlir.records import replace
 from ckmlir.targets import TARGETS, get_target
 
 FMHA = find_operator("fmha_bwd")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.comparison import compare
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.request import RequestError
+from ckmlir.records import replace
 from ckmlir.targets import all_targets, get_target
 
 FMHA = find_operator("fmha_fwd")

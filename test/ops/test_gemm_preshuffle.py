@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_runner import CHIPS, agree
 
-from ckmlir.compiler import CompiledKernel, compile_kernel
+from ckmlir.compiled_kernel import CompiledKernel
+from ckmlir.compiler import compile_kernel
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.ops import find_operator

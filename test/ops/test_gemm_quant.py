@@ -1,7 +1,6 @@
 """Quantised products: scales of every kind and order, ragged, on every chip; what is refused; and what steps cost."""
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.request import RequestError
+from ckmlir.records import replace
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.scheduling import Workbench

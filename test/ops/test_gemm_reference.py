@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -16,6 +15,7 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import compare
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, OUTPUTS, ContractionSpec
 from ckmlir.ops.request import RequestError
+from ckmlir.records import replace
 from ckmlir.targets import all_targets, get_target
 
 GEMM = find_operator("gemm")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +19,7 @@ from ckmlir.ops.normalization.layernorm2d import VARIANCE, Layernorm2dSpec
 from ckmlir.ops.normalization.norm import ADD
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.rows.arrays import FLOATS
+from ckmlir.records import replace
 from ckmlir.targets import all_targets, get_target
 
 LAYERNORM = find_operator("layernorm2d")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any
@@ -22,6 +22,7 @@ from ckmlir.ops.scalars import f32, gcd, i32, index
 from ckmlir.ops.spec import Spec
 from ckmlir.ops.symbolic import Recorder
 from ckmlir.ops.tensors.keys import ShapeKey
+from ckmlir.records import replace
 from ckmlir.runtime.bound_plan import values_of
 from ckmlir.targets import get_target
 

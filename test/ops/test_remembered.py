@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ckmlir.ops import find_operator, remembered
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.remembered import Remembered, partly
 from ckmlir.ops.spec import Spec
+from ckmlir.records import replace
 from ckmlir.targets import get_target
 
 GFX942 = get_target("gfx942")

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from operator_runner import CHIPS
 
-from ckmlir.compiler import CompiledKernel, compile_kernel
+from ckmlir.compiled_kernel import CompiledKernel
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.runtime import open_device

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from operator_runner import CHIPS
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.schedules import ATTENTION, GEMM

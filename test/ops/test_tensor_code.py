@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from ckmlir.compiler import CompiledKernel, compile_kernel
+from ckmlir.compiled_kernel import CompiledKernel
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.sim.decode.decoder import disassemble
 from ckmlir.targets import get_target

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.mlir import ir
 from ckmlir.ops import find_operator

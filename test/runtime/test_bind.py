@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import sys
 import threading
@@ -17,6 +16,7 @@ import pytest
 from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.operator import Launch
 from ckmlir.ops.request import RequestError
+from ckmlir.records import replace
 from ckmlir.runtime import Device, DeviceError, check_outputs, open_device, run_operator
 from ckmlir.runtime.compile_cache import compile_cached
 from ckmlir.runtime.executable import Executable
@@ -128,12 +128,12 @@ def test_what_is_no_problem_or_operator_is_refused(device: Device) -> None:
 def test_a_specification_of_the_users(device: Device) -> None:
     """Any that is valid and covers the problem."""
     problem = GEMM.problem(m=64, n=64, k=64)
-    spec = dataclasses.replace(GEMM.spec(problem, GFX942), pad="mnk")
+    spec = replace(GEMM.spec(problem, GFX942), pad="mnk")
     executable = Executable(device, GEMM, problem, spec=spec)
     assert executable.spec == spec and executable.kernel is not None and executable.kernel.kernel_name == spec.name
     expect(executable, GEMM)
     with pytest.raises(RequestError, match="dtype"):
-        Executable(device, GEMM, problem, spec=dataclasses.replace(spec, dtype="bf16", out="bf16"))
+        Executable(device, GEMM, problem, spec=replace(spec, dtype="bf16", out="bf16"))
 
 
 @pytest.mark.parametrize("units", [1, 38])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import signal
@@ -18,10 +17,12 @@ from typing import Any
 import pytest
 
 from ckmlir import compiler
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.errors import CkmlirError
 from ckmlir.files import cache_directory
 from ckmlir.ops import find_operator
 from ckmlir.ops.plan import make_plan
+from ckmlir.records import replace
 from ckmlir.runtime import compile_cache, kernel_files
 from ckmlir.targets import get_target
 from ckmlir.tools.cache import OTHERS
@@ -40,9 +41,9 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made: list[str] = []
 
-    def compile_kernel(operator: Any, spec: Any, target: Any) -> compiler.CompiledKernel:
+    def compile_kernel(operator: Any, spec: Any, target: Any) -> CompiledKernel:
         made.append(spec.name)
-        return compiler.CompiledKernel(b"code of " + spec.name.encode(), spec.name, target.name)
+        return CompiledKernel(b"code of " + spec.name.encode(), spec.name, target.name)
 
     monkeypatch.setattr(compiler, "compile_kernel", compile_kernel)
     compile_cache.forget()
@@ -50,7 +51,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
     compile_cache.forget()
 
 
-def compile_anew(spec: Any = SPEC) -> compiler.CompiledKernel:
+def compile_anew(spec: Any = SPEC) -> CompiledKernel:
     """As another process would."""
     compile_cache.forget()
     return compile_cache.compile_cached(LAYERNORM, spec, GFX942)
@@ -79,11 +80,11 @@ def test_a_real_kernel_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_everything_that_the_code_depends_on_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each field of the specification, the operator, the chip, the schedule, the sources and the tools."""
     key = kernel_files.key_of(LAYERNORM, SPEC, GFX942)
-    assert key == kernel_files.key_of(LAYERNORM, dataclasses.replace(SPEC), GFX942)
+    assert key == kernel_files.key_of(LAYERNORM, replace(SPEC), GFX942)
     keys = {key, kernel_files.key_of(LAYERNORM, SPEC, get_target("gfx950"))}
     for name, value in SPEC.to_dict().items():
         other = not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else value + "x"
-        keys.add(kernel_files.key_of(LAYERNORM, dataclasses.replace(SPEC, **{name: other}), GFX942))
+        keys.add(kernel_files.key_of(LAYERNORM, replace(SPEC, **{name: other}), GFX942))
     gemm = find_operator("gemm")
     spec = gemm.spec(gemm.problem(), GFX942)
     keys.add(kernel_files.key_of(gemm, spec, GFX942))
@@ -131,7 +132,7 @@ def test_a_damaged_file_counts_as_none(compiled: list[str], damage: str) -> None
 def test_the_least_recently_used_go_first(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A hit counts as a use, and three quarters of the limit remain."""
     monkeypatch.setattr(kernel_files, "limit_bytes", lambda: 1200)
-    specs = [dataclasses.replace(SPEC, rows=2**number) for number in range(6)]
+    specs = [replace(SPEC, rows=2**number) for number in range(6)]
     for age, spec in enumerate(specs[:4]):
         compile_anew(spec)
         os.utime(kernel_files.entries()[-1].path, (1000 + age, 1000 + age))
@@ -149,7 +150,7 @@ def test_unfinished_files_of_the_dead_are_swept(compiled: list[str]) -> None:
     old.touch()
     young.touch()
     os.utime(old, (1, 1))
-    compile_anew(dataclasses.replace(SPEC, rows=1))
+    compile_anew(replace(SPEC, rows=1))
     assert (old.exists(), young.exists()) == (False, True)
     assert compile_cache.clear() == 2
     assert list(kernel_files.directory().iterdir()) == []
@@ -199,23 +200,25 @@ def test_threads_compile_once(compiled: list[str]) -> None:
 
 
 FILLER = """
-import dataclasses, sys, time
+import sys, time
 from ckmlir import compiler
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.plan import make_plan
+from ckmlir.records import replace
 from ckmlir.runtime import compile_cache
 from ckmlir.targets import get_target
 operator, target = find_operator("layernorm2d"), get_target("gfx942")
 base = operator.spec(operator.problem(m=4, n=64), target)
 def compile_kernel(operator, spec, target):
-    return compiler.CompiledKernel(bytes([spec.rows % 251]) * (4 << 20), spec.name, target.name)
+    return CompiledKernel(bytes([spec.rows % 251]) * (4 << 20), spec.name, target.name)
 compiler.compile_kernel = compile_kernel
 rounds = range(int(sys.argv[1]))
 print("ready", flush=True)
 for round in rounds:
     for number in range(1, 9):
         compile_cache.forget()
-        spec = dataclasses.replace(base, rows=number)
+        spec = replace(base, rows=number)
         found = compile_cache.compile_cached(operator, spec, target)
         assert found.hsaco == bytes([number]) * (4 << 20) and found.kernel_name == spec.name, "torn"
 """

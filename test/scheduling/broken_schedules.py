@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.dialect.build import integer, integer_of
 from ckmlir.dialect.synchronization import COUNTERS
 from ckmlir.lowering.codeobject import emit_code_object

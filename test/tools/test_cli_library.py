@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.dispatch.library import Library
 from ckmlir.dispatch.misses import Asked
 from ckmlir.dispatch.records import MODEL, Record, append_records

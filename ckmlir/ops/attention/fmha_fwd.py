@@ -29,13 +29,11 @@ one (i32); then those of the parts. Grid: (blocks of queries, heads, sequences).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.fmha_fwd_proposals import axes_of, proposed_specs
@@ -74,6 +72,7 @@ from ckmlir.ops.scalars import f32, i32, i64
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
 from ckmlir.ops.schedules import EDGE as EDGES
 from ckmlir.ops.spec import Reason, by, unlike
+from ckmlir.records import replace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -194,7 +193,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             sharing=self._sharing(problem), **self.fields(problem),
         )  # fmt: skip
         chosen = bool(key_parts(problem))
-        return [self._dealt(problem, dataclasses.replace(one, pad_sk=one.pad_sk or chosen), target) for one in proposed]
+        return [self._dealt(problem, replace(one, pad_sk=one.pad_sk or chosen), target) for one in proposed]
 
     def order(self, problem: Problem, spec: FmhaFwdSpec) -> str:
         """That in which blocks of queries are dealt out, see `orders`."""
@@ -202,9 +201,9 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def _dealt(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> FmhaFwdSpec:
         """The kernel with that order, or one in which HIP launches so many blocks."""
-        spec = dataclasses.replace(spec, order=self.order(problem, spec))
+        spec = replace(spec, order=self.order(problem, spec))
         few = fits(self.grid(problem, spec, target))
-        return spec if few else dataclasses.replace(spec, order=BLOCKS_FIRST.get(spec.order, spec.order))
+        return spec if few else replace(spec, order=BLOCKS_FIRST.get(spec.order, spec.order))
 
     def _sharing(self, problem: Problem) -> int:
         """How many heads may be packed in rows."""

@@ -24,7 +24,6 @@ those of where the cache lies. Grid: (blocks of rows, heads, sequences).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,7 +114,6 @@ class AppendProblem(Struct, frozen=True):
         return ArraySpec(name, shape, whole.dtype, role, (batch, middle[0][1], middle[1][1], 1))
 
 
-@dataclass(frozen=True)
 class AppendSpec(Spec):
     """What the kernel's code depends on.
 

@@ -17,7 +17,6 @@ keys that one of queries attends to at most, workgroups a head, the most shares 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -94,7 +93,6 @@ class ForwardShares(Struct, frozen=True):
         return {"counts": counts.astype(np.int32), "begins": begins.astype(np.int32)}
 
 
-@dataclass(frozen=True)
 class ForwardSharesSpec(Spec):
     """What the kernel's code depends on: queries and keys of a step, what memory holds of both."""
 

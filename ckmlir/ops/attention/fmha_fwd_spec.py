@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from ckmlir.ops.attention.paged_spec import page_size
@@ -64,7 +63,6 @@ BY_INSTRUCTION_TILE = 64
 whole registers of such an instruction's operand only where the accumulators before have 32 rows too."""
 
 
-@dataclass(frozen=True)
 class FmhaFwdSpec(Spec):
     """What an attention forward kernel's code depends on.
 

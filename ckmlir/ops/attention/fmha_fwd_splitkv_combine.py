@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -92,7 +91,6 @@ class CombineProblem(Struct, frozen=True):
         return array if self.layout == "bhsd" else array.transpose(0, 2, 1, 3)
 
 
-@dataclass(frozen=True)
 class CombineSpec(Spec):
     """What the kernel's code depends on.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec.structs import replace
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.attention.problem import Problem
@@ -19,6 +17,7 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import MAXIMUM_SIZE, Integer, PowerOfTwo, RequestError
 from ckmlir.ops.scalars import ceil_div
+from ckmlir.records import replace
 
 if TYPE_CHECKING:
     from random import Random
@@ -103,7 +102,7 @@ class Paged(Source):
             reach = max(reach, ((self.pool - 1) * page + self.size * row) * find_dtype(problem.dtype).bytes)
         (k_page, _, k_row), (v_page, _, v_row) = (problem.strides(name) for name in "kv")
         far, alike = self.size < LARGE and reach > MAXIMUM_ARRAY_BYTES, (k_page, k_row) == (v_page, v_row)
-        return dataclasses.replace(self, far=far, alike=alike)
+        return replace(self, far=far, alike=alike)
 
     def layout(self, problem: Problem) -> str:
         return "bhsd" if self.vector else problem.layout

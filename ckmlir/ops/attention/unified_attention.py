@@ -31,7 +31,6 @@ of K and V, 1).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ckmlir.ops.attention.fmha_fwd_shares import OPERATOR as SHARES
@@ -55,6 +54,7 @@ from ckmlir.ops.operator import Run, Step
 from ckmlir.ops.request import Choice, Flag, Key, RequestError
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import Workspace
+from ckmlir.records import replace
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:

@@ -5,10 +5,7 @@ Imported when something is chosen: a kernel that is there needs none of it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
-
-from msgspec.structs import replace
 
 from ckmlir.ops.contraction.axes import padded
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
@@ -18,6 +15,7 @@ from ckmlir.ops.contraction.parts import parts_that_pay
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.slices import default_epilogue, slices_of
 from ckmlir.ops.contraction.wishes import Plan, plan_of, wish_of
+from ckmlir.records import replace
 from ckmlir.targets import Target
 
 
@@ -74,7 +72,7 @@ def planned(operator: str, asked: Problem, plan: Plan, sink: str, target: Target
         sparse=problem.index_align,
         index_order=problem.index_order,
     )
-    return with_kept_scales(dataclasses.replace(found, slices=slices_of(found)), problem, target)
+    return with_kept_scales(replace(found, slices=slices_of(found)), problem, target)
 
 
 def _sinks(problem: Problem, plan: Plan, target: Target) -> Iterator[str]:

@@ -3,16 +3,17 @@
 # Annotations are not postponed: specifications are read by their fields' types, and texts would be compiled for that.
 import functools
 import math
-from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from ckmlir.digests import digest_of
-from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sparsity import BY_ROWS
 from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, Dtype, find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.spec import Algorithm, Counts, Spec, by
+
+if TYPE_CHECKING:
+    from ckmlir.ops.contraction.scaling import ScaleSpec
 
 DEPTHWISE = "depthwise"
 """What `windows` begins with where each group of channels is a convolution of its own."""
@@ -78,7 +79,6 @@ def _is_partial(sink: str) -> bool:
     return sink == "partial"
 
 
-@dataclass(frozen=True)
 class ContractionSpec(Spec):
     """What the code of a kernel depends on.
 
@@ -239,29 +239,38 @@ class ContractionSpec(Spec):
         return ("index",) if self.sparse else ()
 
     @property
+    def _scaled(self) -> "tuple[ScaleSpec, ...]":
+        """`scaling` as it is read; plain products load quickly without what reads it."""
+        if not self.scaling:
+            return ()
+        from ckmlir.ops.contraction.scaling import ScaleSpec
+
+        return tuple(map(ScaleSpec.parse, self.scaling))
+
+    @property
     def piece(self) -> int:
         """Elements along K of the products that are added up before they are scaled: of a step, or of a group."""
-        scales = [] if self.scaled_by_instruction else [ScaleSpec.parse(text) for text in self.scaling]
+        scales = () if self.scaled_by_instruction else self._scaled
         return min([self.block[2], *(one.group for one in scales if one.group)])
 
     @property
     def scaled_by_instruction(self) -> bool:
         """Whether the matrix instruction, of several blocks along K, scales them itself."""
-        scales = [ScaleSpec.parse(text) for text in self.scaling]
+        scales = self._scaled
         return bool(scales) and all(one.is_power and one.group < self.mfma[2] for one in scales)
 
     @property
     def makes_room(self) -> bool:
         """Whether registers are to leave room for another workgroup on a compute unit: columns have scales of groups
         that one matrix instruction takes as a whole, so that its sums are scaled as they come."""
-        columns = any(one.is_of_columns(self.block[1]) for one in map(ScaleSpec.parse, self.scaling))
+        columns = any(one.is_of_columns(self.block[1]) for one in self._scaled)
         whole = self.mfma[2] == self.piece == self.block[2]
         return columns and whole and not (self.scaled_by_instruction or self.shuffled)
 
     @property
     def scales(self) -> tuple[str, ...]:
         """The arrays of scales."""
-        return tuple(ScaleSpec.parse(text).name for text in self.scaling)
+        return tuple(one.name for one in self._scaled)
 
     @property
     def gathers(self) -> bool:
@@ -271,7 +280,7 @@ class ContractionSpec(Spec):
     @property
     def zeros(self) -> tuple[str, ...]:
         """The arrays of zero points."""
-        return tuple(name for text in self.scaling for name in ScaleSpec.parse(text).zero_names)
+        return tuple(name for one in self._scaled for name in one.zero_names)
 
     @property
     def is_depthwise(self) -> bool:

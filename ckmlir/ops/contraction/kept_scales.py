@@ -15,12 +15,12 @@ is transposed (CRR 205933, 219005; RRR 187133, 136229), or groups are shorter th
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from ckmlir.ops.contraction.block_resources import MOST_RESIDENT, block_resources
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.scalars import ceil_div
+from ckmlir.records import replace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 

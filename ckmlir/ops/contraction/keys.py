@@ -22,14 +22,11 @@ from ckmlir.ops.contraction.contraction_spec import (
     stored_type,
 )  # fmt: skip
 from ckmlir.ops.contraction.problem import REDUCTIONS, Batch, Problem
-from ckmlir.ops.contraction.shuffle import COLUMNS
 from ckmlir.ops.contraction.side import KINDS, MOST, NAMES, TYPES, SideTensor
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Lengths, Numbers, Words
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Key, Pitch, Real, RequestError
 from ckmlir.ops.schedules import GEMM as SCHEDULES
-from ckmlir.ops.tensors.arrays import checked_strides
-from ckmlir.ops.tensors.expression import check_f64, read_expression
 from ckmlir.ops.tensors.expression_key import ExpressionKey
 
 SIZES = (
@@ -286,6 +283,8 @@ def _pitches(values: Mapping[str, Any], problem: Problem) -> dict[str, int]:
 
 def _sides(values: Mapping[str, Any], problem: Problem) -> tuple[SideTensor, ...]:
     """The D tensors that the expression names, from d0 on."""
+    from ckmlir.ops.tensors.expression import check_f64, read_expression  # plain products load quickly without
+
     expression = read_expression(problem.op, (*problem.accumulators, *NAMES, *SCALARS))
     if problem.computing == "f64":
         check_f64(expression)
@@ -326,6 +325,8 @@ def _without_repeated(array: ArraySpec, shape: tuple[int, ...], values: Mapping[
 
 def _batch_strides(array: ArraySpec, shape: Sequence[int], values: Mapping[str, Any]) -> tuple[int, ...]:
     """Strides of an array's batch dimensions, packed behind each other unless they are given; 0 where it repeats."""
+    from ckmlir.ops.tensors.arrays import checked_strides
+
     name = array.name
     given = values.get(f"{name}_batch_strides")
     if given is not None and len(given) != len(shape):
@@ -343,9 +344,11 @@ def _batch_strides(array: ArraySpec, shape: Sequence[int], values: Mapping[str, 
 def _shuffled(values: Mapping[str, Any]) -> int:
     """Columns of B's tiles in memory, 0 for a plain matrix."""
     asked, mfma = values.get("shuffled"), values["mfma"]
+    if asked is None and (values["schedule"] != PRESHUFFLE or "shuffled" not in values):
+        return 0
+    from ckmlir.ops.contraction.shuffle import COLUMNS
+
     if asked is None:
-        if values["schedule"] != PRESHUFFLE or "shuffled" not in values:
-            return 0
         if mfma is not None and mfma[1] in COLUMNS:
             return int(mfma[1])
         return min(COLUMNS) if values["dtype"] == "f64" else max(COLUMNS)  # no chip multiplies 32 columns of f64

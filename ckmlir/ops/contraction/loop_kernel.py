@@ -1,13 +1,13 @@
 """The loop over K: the only one of the contraction family."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Scalar, Tile, loop, stage, to_lds
 from ckmlir.lang.carried import Carried
 from ckmlir.ops.contraction.accumulation_kernel import Accumulation
+from ckmlir.records import replace
 
 Amount = Scalar | int
 

@@ -15,27 +15,24 @@ import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec, require_reachable
 from ckmlir.ops.choice import chosen_keys, first_valid
-from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.coverage import other_parts, other_sides
 from ckmlir.ops.contraction.keys import PLAN_FIELDS, RENAMED
 from ckmlir.ops.contraction.parts import part_length, parts_of
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.product_operator import ProductOperator
-from ckmlir.ops.contraction.shuffle import arrange
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
-from ckmlir.ops.packing import pack_values
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import ceil_div, f32, f64, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
-from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 if TYPE_CHECKING:
     from ckmlir.lang import Kernel
+    from ckmlir.ops.comparison import Array, Tolerance
     from ckmlir.ops.contraction.wishes import Plan
 
 
@@ -113,6 +110,10 @@ class ContractionOperator(ProductOperator[Problem]):
         return 0 in (problem.m, problem.n, *problem.batch)
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        from ckmlir.ops.contraction.shuffle import arrange
+        from ckmlir.ops.packing import pack_values
+        from ckmlir.ops.tensors.values import moved_values
+
         if array.name not in problem.operands:
             return moved_values(array, generator)
         shuffled = array.name != "a" and problem.shuffled > 0
@@ -156,6 +157,7 @@ class ContractionOperator(ProductOperator[Problem]):
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
         """CK Tile's rule for the sums (`tolerance.py`); through an expression by the bounds of `tensors.rounding`."""
+        from ckmlir.ops.comparison import Tolerance
         from ckmlir.ops.contraction.reference import arrays_at
 
         found = [

@@ -18,8 +18,6 @@ from ckmlir.ops.contraction.contraction_spec import (
     stored_kinds,
     stored_type,
 )  # fmt: skip
-from ckmlir.ops.contraction.scaling import Scale
-from ckmlir.ops.contraction.shuffle import shuffled_shape
 from ckmlir.ops.contraction.side import SideTensor
 from ckmlir.ops.contraction.sparsity import BY_ROWS, PIECE, PIECES, index_bytes, index_shape, kept
 from ckmlir.ops.dtypes import PACKED_INTEGERS, Dtype, find_dtype
@@ -30,6 +28,7 @@ if TYPE_CHECKING:  # plain products load quickly without
     from ckmlir.ops.contraction.depthwise import Depthwise
     from ckmlir.ops.contraction.merged import Merged
     from ckmlir.ops.contraction.residues import Residues
+    from ckmlir.ops.contraction.scaling import Scale
     from ckmlir.ops.contraction.sources import Source
     from ckmlir.ops.contraction.windows import Windows
 
@@ -222,6 +221,8 @@ class Problem(Struct, frozen=True):
     @property
     def b_shape(self) -> tuple[int, int]:
         if self.shuffled:
+            from ckmlir.ops.contraction.shuffle import shuffled_shape
+
             kind = self.held[1]
             tiles, row = shuffled_shape(self.n, kind.packed_length(self.k), self.shuffled, kind.bytes)
             return tiles, row if kind.packing is None else kind.packing.count(row)

@@ -7,11 +7,12 @@ the last elements stand for zeros; bits beyond the last are zero. Source of the 
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ckmlir.ops.comparison import Array
+if TYPE_CHECKING:
+    from ckmlir.ops.comparison import Array
 
 BY_ROWS, PIECES = "rows", "pieces"
 ORDERS = (BY_ROWS, PIECES)

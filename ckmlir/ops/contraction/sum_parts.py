@@ -13,7 +13,6 @@ part to the next (i32); alpha, beta (f32, or f64). Grid: one dimension, tiles.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -126,7 +125,6 @@ class SumProblem(Struct, frozen=True, dict=True):
         return (*accumulator_names(len(self.sums)), *(one.name for one in self.side), *SCALARS)
 
 
-@dataclass(frozen=True)
 class SumSpec(TileSpec):
     """What the kernel depends on; arrays are the parts of each accumulator, D tensors, C.
 

@@ -18,13 +18,12 @@ of `ResiduesSpec.arguments`; the distances of dx and D tensors, and the batch's,
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
 import numpy as np
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.comparison import Array, Tolerance
@@ -43,6 +42,7 @@ from ckmlir.ops.operator import Launch
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, unlike
+from ckmlir.records import replace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -116,7 +116,7 @@ class ConvBwdData(ConvolutionOperator):
                 yield spec
             else:
                 pad = "".join(letter for letter in "mnk" if letter == "m" or letter in spec.pad)
-                yield dataclasses.replace(spec, walk="classes", pad=pad)
+                yield replace(spec, walk="classes", pad=pad)
 
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
         if problem.windows is None:
@@ -124,7 +124,7 @@ class ConvBwdData(ConvolutionOperator):
         reasons = list(unlike(spec, walk="classes"))
         if "m" not in spec.pad:
             reasons.append(Reason("pad", spec.pad, "no block divides the rows of all classes", "expected m among them"))
-        return reasons + super().mismatches(problem, dataclasses.replace(spec, walk="grid"), target)
+        return reasons + super().mismatches(problem, replace(spec, walk="grid"), target)
 
     def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
         windows = problem.windows

@@ -19,13 +19,12 @@ channels and columns; groups; parts.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
 import numpy as np
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.comparison import Array
@@ -41,6 +40,7 @@ from ckmlir.ops.request import RequestError
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.tensors.sliding import image_steps
+from ckmlir.records import replace
 from ckmlir.targets import Target
 
 
@@ -73,7 +73,7 @@ class ConvBwdWeight(ConvolutionOperator):
     def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         """Those of a product; K goes along all images at a position where steps divide these and pointers stay."""
         for spec in super().proposals(problem, target):
-            yield dataclasses.replace(spec, windows=_seen_by(spec.block[2], problem))
+            yield replace(spec, windows=_seen_by(spec.block[2], problem))
 
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
         windows = problem.windows
@@ -86,7 +86,7 @@ class ConvBwdWeight(ConvolutionOperator):
         if problem.longest_part is not None:
             why = "pointers move to the image where a part begins"
             reasons.append(Reason("windows", spec.windows, why, f"expected {windows.word}"))
-        alike = dataclasses.replace(spec, windows=replace(known, part="weight", images=1).word)
+        alike = replace(spec, windows=replace(known, part="weight", images=1).word)
         return reasons + super().mismatches(problem, alike, target)
 
     def _longest_part(self, shapes: Geometry, single: Problem) -> int | None:

@@ -22,13 +22,12 @@ pitches; those of y and D tensors; the batch's as in `batched_gemm` where there 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.block_sizes import LARGE
@@ -50,6 +49,7 @@ from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProb
 from ckmlir.ops.operator import Launch, Run, Step
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import Workspace
+from ckmlir.records import replace
 from ckmlir.targets import Target
 
 
@@ -95,7 +95,7 @@ class ConvFwd(ConvolutionOperator):
         block, waves = depthwise_block(problem.n, problem.windows.described, align, problem.dtype)
         for schedule in SCHEDULES:
             asked = replace(problem, mfma=NO_INSTRUCTION, epilogue=EPILOGUE)
-            yield dataclasses.replace(self.planned(asked, Plan(schedule, block, waves), "store", target), slices=(1, 1))
+            yield replace(self.planned(asked, Plan(schedule, block, waves), "store", target), slices=(1, 1))
 
     def others(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         return super().others(_multiplied(problem), target)

@@ -9,7 +9,6 @@ Kernel arguments: x, y, bytes of x (i32). Grid: one dimension, tiles of bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -46,7 +45,6 @@ class Problem(Struct, frozen=True):
         return prod(self.shape) // 2
 
 
-@dataclass(frozen=True)
 class UnpackSpec(Spec):
     """What the kernel depends on.
 

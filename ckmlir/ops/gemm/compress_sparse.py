@@ -15,7 +15,6 @@ Kernel arguments: the arrays; m, k, the distances of their rows (i32). Grid: til
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -70,7 +69,6 @@ class Problem(Struct, frozen=True):
     index_order: str = BY_ROWS
 
 
-@dataclass(frozen=True)
 class CompressSpec(Spec):
     """What the kernel's code depends on.
 

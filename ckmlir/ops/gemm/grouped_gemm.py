@@ -22,13 +22,11 @@ workgroups.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, array_spec, find_array
 from ckmlir.ops.choice import chosen_keys, first_valid
@@ -71,6 +69,7 @@ from ckmlir.ops.request import MAXIMUM_SIZE, Choice, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, PackOnHost, Workspace, place_of
+from ckmlir.records import replace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -136,7 +135,7 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
             for some in (found, other_blocks(found[-1], own, target))
         )
         spec = first_valid(candidates, lambda one: self.validate(one, target), others)
-        return dataclasses.replace(spec, walk="persistent" if self._stays(problem, wish, spec, target) else "table")
+        return replace(spec, walk="persistent" if self._stays(problem, wish, spec, target) else "table")
 
     def lengths(self, problem: GroupedProblem) -> Sequence[tuple[int, int, int]]:
         return [one.lengths for one in problem.live or problem.products]
@@ -148,7 +147,7 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
         side, scaling = (
             least_aligned(texts) for texts in ([one.side for one in specs], [one.scaling for one in specs])
         )
-        return dataclasses.replace(
+        return replace(
             specs[0], operator=self.name, walk="table", pad=pad, align=(align[0], align[1], align[2]), side=side,
             scaling=scaling,
         )  # fmt: skip
@@ -177,7 +176,7 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
             reasons += unlike(spec, sink=_sink(problem))
         if spec.walk == "grid":
             reasons.append(Reason("walk", spec.walk, "the kernel is another one", "expected table or persistent"))
-        single = dataclasses.replace(spec, operator=self.single.name, walk="grid")
+        single = replace(spec, operator=self.single.name, walk="grid")
         for one in problem.live:
             reasons += self.single.mismatches(replace(one, split_k=None, reduction=None), single, target)
         return list(dict.fromkeys(reasons))

@@ -12,7 +12,6 @@ Kernel arguments: b, shuffled; n, k, ldb (i32). Grid: one dimension, blocks of B
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -57,7 +56,6 @@ class ShuffleProblem(Struct, frozen=True):
         return ROWS, DEPTH_BYTES // find_dtype(self.dtype).bytes
 
 
-@dataclass(frozen=True)
 class ShuffleSpec(Spec):
     """What the kernel's code depends on; `align`: elements that divide where B's rows begin and end."""
 

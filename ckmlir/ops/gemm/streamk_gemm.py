@@ -19,12 +19,11 @@ beta (f32, of f64 f64). Grid: workgroups.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.block_sizes import MEDIUM
@@ -41,6 +40,7 @@ from ckmlir.ops.request import Choice, Integer, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
+from ckmlir.records import replace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -117,11 +117,11 @@ class StreamKGemm(ContractionOperator):
         # Sums that come from memory take registers beside the accumulators.
         found = [plan for plan in plans(wish, target) if problem.block or max(plan.block[:2]) <= MEDIUM]
         sink = REDUCTIONS[problem.reduction or DEFAULT]
-        return (dataclasses.replace(self.planned(problem, plan, sink, target), walk="stream_k") for plan in found)
+        return (replace(self.planned(problem, plan, sink, target), walk="stream_k") for plan in found)
 
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
         reasons = list(unlike(spec, walk="stream_k", sink=REDUCTIONS[problem.reduction or DEFAULT]))
-        plain = dataclasses.replace(spec, walk="grid", sink="store")
+        plain = replace(spec, walk="grid", sink="store")
         return reasons + super().mismatches(replace(problem, reduction=None), plain, target)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:

@@ -12,7 +12,6 @@ rounded up (i32). Grid: the rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,6 @@ class Problem(Struct, frozen=True):
     stride: int
 
 
-@dataclass(frozen=True)
 class SortSpec(Spec):
     """What the kernel's code depends on.
 

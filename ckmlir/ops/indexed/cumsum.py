@@ -12,7 +12,6 @@ x and y (i32). Grid: tiles of rows or columns, along which a workgroup walks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,6 @@ class Problem(Struct, frozen=True):
         return "i32" if self.dtype == "i32" else "f32"
 
 
-@dataclass(frozen=True)
 class CumsumSpec(Spec):
     """What the kernel's code depends on; `align`: what divides the columns and strides, in elements."""
 

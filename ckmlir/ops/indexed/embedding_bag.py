@@ -12,7 +12,6 @@ y (i32). Grid: tiles of y, those of a row next to each other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,6 @@ class Problem(Struct, frozen=True):
     ystride: int
 
 
-@dataclass(frozen=True)
 class EmbeddingBagSpec(RowsSpec):
     """What the kernel's code depends on."""
 

@@ -11,7 +11,6 @@ counts in LDS, a piece at a time, and adds up pieces in registers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,6 @@ class Problem(Struct, frozen=True):
         return max(self.n, 1) if self.part is None else self.part
 
 
-@dataclass(frozen=True)
 class HistogramSpec(Spec):
     """What the kernel's code depends on.
 

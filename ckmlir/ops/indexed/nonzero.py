@@ -7,7 +7,6 @@ Kernel arguments: these, then n and the stride of x (i32). Grid: rows, each of o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,6 @@ class Problem(Struct, frozen=True):
     stride: int
 
 
-@dataclass(frozen=True)
 class NonzeroSpec(Spec):
     """What the kernel's code depends on; `align`: what divides the columns and the stride, in elements."""
 

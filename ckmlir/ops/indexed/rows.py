@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -22,7 +21,6 @@ TILE_ROWS = 16
 """Rows of a workgroup's tile: four of each wave."""
 
 
-@dataclass(frozen=True)
 class RowsSpec(Spec):
     """What the code of such a kernel depends on; `align`: what divides rows and strides, in elements."""
 

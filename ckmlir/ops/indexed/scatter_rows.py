@@ -16,7 +16,6 @@ of x (i32). Grid: tiles of x, those of a row next to each other; what rows are a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -69,7 +68,6 @@ class Problem(Struct, frozen=True):
     sums: str | None
 
 
-@dataclass(frozen=True)
 class ScatterRowsSpec(RowsSpec):
     """What the kernel's code depends on.
 

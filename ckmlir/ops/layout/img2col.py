@@ -12,7 +12,6 @@ Kernel arguments: y, x; lengths and numbers of tiles of (g, n, positions…, win
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -78,7 +77,6 @@ class Problem(Struct, frozen=True, dict=True):
         return Folded(lengths, (packed(lengths), x), (0,) * len(lengths))
 
 
-@dataclass(frozen=True)
 class Img2colSpec(SlidingSpec):
     """What an img2col kernel depends on."""
 

@@ -7,10 +7,7 @@ is of another type, a second kernel rounds it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
-
-from msgspec.structs import replace
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import PREFERRED
@@ -26,6 +23,7 @@ from ckmlir.ops.operator import NOTHING, Argument, Launch, Run, Step
 from ckmlir.ops.scalars import f32, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
+from ckmlir.records import replace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -60,7 +58,7 @@ class Chained:
                 for schedule in SCHEDULES:
                     plan = Plan(schedule, (rows, between, depth // size), waves)
                     found = GEMM.planned(product, plan, "atomic", target)
-                    yield dataclasses.replace(
+                    yield replace(
                         found, operator=NAME, walk="experts", rows=ROWS, epilogue="direct", slices=(1, 1), align=align,
                         chain=(COLUMNS, of_down),
                     )  # fmt: skip
@@ -81,7 +79,7 @@ class Chained:
             if rows % claimed:
                 why = f"rows of array {name} are aligned to {rows} elements"
                 reasons.append(Reason(field, getattr(spec, field), why, f"expected at most {rows} for {name}"))
-        plain = dataclasses.replace(spec, align=(*spec.align[:2], 1))
+        plain = replace(spec, align=(*spec.align[:2], 1))
         return reasons + mismatches_of_blocks(replace(layer.first, product=_made(layer)), plain, target)
 
     def launch(self, layer: LayerProblem, spec: ContractionSpec, target: Target) -> Launch:

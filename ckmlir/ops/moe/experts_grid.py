@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
-
-from msgspec.structs import replace
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
@@ -13,6 +10,7 @@ from ckmlir.ops.moe.experts_scales import operator_of
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.spec import Reason
+from ckmlir.records import replace
 from ckmlir.targets import Target
 
 
@@ -51,6 +49,6 @@ def mismatches_of_blocks(problem: ExpertsProblem, spec: ContractionSpec, target:
         why = f"blocks of {spec.block[0]} rows do not divide unit={problem.unit}"
         reasons.append(Reason("block", spec.block, why, "expected a divisor"))
     operator = operator_of(problem.product)
-    plain = dataclasses.replace(spec, operator=operator.name, walk="grid", sink="store")
+    plain = replace(spec, operator=operator.name, walk="grid", sink="store")
     single = replace(problem.product, m=spec.block[0], split_k=None, reduction=None)
     return reasons + operator.mismatches(single, plain, target)

@@ -13,7 +13,6 @@ places, t, topk, e (i32). Grid: parts of the places, each of a workgroup.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,6 @@ class Problem(Struct, frozen=True):
         return most_units(self.t * self.topk, self.e, self.unit)
 
 
-@dataclass(frozen=True)
 class ListedEntriesSpec(Spec):
     """What the kernel's code depends on: places of a unit."""
 

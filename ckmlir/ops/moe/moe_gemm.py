@@ -32,13 +32,11 @@ Semantics: CK Tile, examples 15_fused_moe and 18_flatmm (MoE).
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, find_array
 from ckmlir.ops.choice import chosen_keys, first_valid
@@ -88,6 +86,7 @@ from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.expression_key import ExpressionKey
+from ckmlir.records import replace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -173,8 +172,8 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         product = replace(own.product, epilogue=own.product.epilogue or epilogue_of(own))
         for plan in some:
             found = operator_of(product).planned(product, plan, _sink(problem), target)
-            found = dataclasses.replace(found, operator=self.name, walk="experts", rows=own.listed)
-            yield dataclasses.replace(found, slices=slices_of(found))
+            found = replace(found, operator=self.name, walk="experts", rows=own.listed)
+            yield replace(found, slices=slices_of(found))
 
     def lengths(self, problem: ExpertsProblem) -> Sequence[tuple[int, int, int]]:
         """Those of a unit, whose rows are whole blocks."""

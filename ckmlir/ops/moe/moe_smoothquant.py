@@ -14,13 +14,10 @@ idle, each slot has its own workgroups (grid dimension y).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
@@ -39,10 +36,10 @@ from ckmlir.ops.rows.quantization import (
 from ckmlir.ops.rows.quantizing import QuantizingOperator
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.spec import Algorithm
+from ckmlir.records import replace
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
 class MoeSmoothquantOptions(QuantizedOptions):
     """Choices of the operator.
 
@@ -63,7 +60,6 @@ class MoeSmoothquantOptions(QuantizedOptions):
         )
 
 
-@dataclass(frozen=True)
 class MoeSmoothquantSpec(MoeSmoothquantOptions, RowSpec):
     """What a moe_smoothquant kernel's code depends on.
 
@@ -98,7 +94,7 @@ class MoeSmoothquant(QuantizingOperator[MoeSmoothquantOptions, MoeSmoothquantSpe
 
     def spec(self, problem: Problem, target: Target) -> MoeSmoothquantSpec:
         spec = super().spec(problem, target)
-        return dataclasses.replace(spec, slot_groups=ceil_div(problem.sizes["m"], spec.rows) < target.compute_units)
+        return replace(spec, slot_groups=ceil_div(problem.sizes["m"], spec.rows) < target.compute_units)
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         if array.name == "topk_ids":

@@ -32,7 +32,6 @@ Semantics: CK Tile, example 13_moe_sorting.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
@@ -105,7 +104,6 @@ def every_expert(t: int, e: int, k: int, unit: int, *, entry_ids: bool = False) 
     return Problem(t, e, k, unit, False, 0, "f16", "one", entry_ids, e)
 
 
-@dataclass(frozen=True)
 class MoeSortingSpec(Spec):
     """What the kernel's code depends on.
 

@@ -16,7 +16,6 @@ and row strides. n is the number of experts, m that of tokens.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,12 +28,12 @@ from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
 from ckmlir.ops.scalars import gcd
 from ckmlir.ops.spec import Algorithm, Reason
+from ckmlir.records import replace
 from ckmlir.targets import Target
 
 ACTIVATIONS = ("softmax", "sigmoid")
 
 
-@dataclass(frozen=True)
 class TopkSoftmaxOptions(RowOptions):
     """Choices of the operator.
 
@@ -53,7 +52,6 @@ class TopkSoftmaxOptions(RowOptions):
         return (rows_in("x", self.dtype), rows_out("weights", "f32", "k"), rows_out("indices", "i32", "k"))
 
 
-@dataclass(frozen=True)
 class TopkSoftmaxSpec(TopkSoftmaxOptions, RowSpec):
     """What a topk_softmax kernel's code depends on.
 

@@ -16,7 +16,6 @@ order where there is it; then m, n, row strides and eps.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -40,7 +39,6 @@ from ckmlir.ops.rows.quantizing import QuantizingOperator
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
 class AddRmsnorm2dRdquantOptions(QuantizedOptions):
     """Choices of the operator.
 
@@ -56,7 +54,6 @@ class AddRmsnorm2dRdquantOptions(QuantizedOptions):
         return (*inputs, *x, *self.quantized_arrays())
 
 
-@dataclass(frozen=True)
 class AddRmsnorm2dRdquantSpec(AddRmsnorm2dRdquantOptions, RowSpec):
     """What an add_rmsnorm2d_rdquant kernel's code depends on."""
 

@@ -12,7 +12,6 @@ Each is a kernel argument in this order where there is it; then m, n, row stride
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +27,6 @@ from ckmlir.ops.rows.operator import RowProblem
 VARIANCE = ("centred", "welford", "squares")
 
 
-@dataclass(frozen=True)
 class Layernorm2dOptions(NormOptions):
     """Choices of a layer normalisation.
 
@@ -46,7 +44,6 @@ class Layernorm2dOptions(NormOptions):
         return (*self.summands(), *channels, *self.finished("mean", "inv_std"))
 
 
-@dataclass(frozen=True)
 class Layernorm2dSpec(Layernorm2dOptions, NormSpec):
     """What a layernorm2d kernel's code depends on."""
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -43,7 +42,6 @@ ADD = ("none", "add", "store")
 QUANT = ("none", "dynamic", "smooth")
 
 
-@dataclass(frozen=True)
 class NormOptions(QuantizedOptions):
     """Choices of every normalisation.
 
@@ -88,7 +86,6 @@ class NormOptions(QuantizedOptions):
         return [*smooth, *y, *total, *self.quantized_arrays(), *saved]
 
 
-@dataclass(frozen=True)
 class NormSpec(NormOptions, RowSpec):
     """What the kernels of a normalisation rely on; operators add their own choices."""
 

@@ -13,7 +13,6 @@ in this order where there is it; then m, n, row strides and eps.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -29,7 +28,6 @@ from ckmlir.ops.rows.operator import RowProblem
 from ckmlir.targets import get_target
 
 
-@dataclass(frozen=True)
 class Rmsnorm2dOptions(NormOptions):
     """Choices of an RMS normalisation.
 
@@ -43,7 +41,6 @@ class Rmsnorm2dOptions(NormOptions):
         return (*self.summands(), channels_in("gamma", self.dtype), *self.finished("inv_rms"))
 
 
-@dataclass(frozen=True)
 class Rmsnorm2dSpec(Rmsnorm2dOptions, NormSpec):
     """What an rmsnorm2d kernel's code depends on."""
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
 from operator import gt
@@ -106,7 +105,6 @@ class Problem(Struct, frozen=True, dict=True):
         return Folded(self.shape, (packed(self.shape), x), (0,) * len(self.shape))
 
 
-@dataclass(frozen=True)
 class PoolingSpec(SlidingSpec):
     """What a pooling kernel depends on; arrays are y, index where there is one, and x."""
 

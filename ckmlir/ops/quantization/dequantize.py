@@ -15,7 +15,6 @@ row to row of blocks, or of tiles, and from block to block in a row (i32). Grid:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,7 +88,6 @@ class Problem(Struct, frozen=True):
         return (pitch, 1) if self.major == "k" else (1, pitch)
 
 
-@dataclass(frozen=True)
 class DequantizeSpec(Spec):
     """What the kernel's code depends on.
 

@@ -19,7 +19,6 @@ scale to the next (i32). Grid: tiles across, tiles down.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,6 @@ class Problem(Struct, frozen=True):
         return scale_shape(self.m, self.n, self.block, self.major)
 
 
-@dataclass(frozen=True)
 class QuantizeBlocksSpec(Spec):
     """What the kernel's code depends on; `align`: what divides rows and strides, in elements of x."""
 

@@ -12,7 +12,6 @@ arguments in this order; then m, n and row strides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,7 +38,6 @@ OUT = ("fp8", "bf8", "i8")
 SCALES = ("dynamic", "given")
 
 
-@dataclass(frozen=True)
 class QuantizeRowsOptions(QuantizedOptions):
     """Choices of the operator.
 
@@ -59,7 +57,6 @@ class QuantizeRowsOptions(QuantizedOptions):
         return {**super().choices(), "out": OUT, "rounding": ROUNDING, "scales": SCALES}
 
 
-@dataclass(frozen=True)
 class QuantizeRowsSpec(QuantizeRowsOptions, RowSpec):
     """What a quantize_rows kernel's code depends on."""
 

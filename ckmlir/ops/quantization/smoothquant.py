@@ -7,7 +7,6 @@ and row strides. The kernel is that of `quantize_rows`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -29,7 +28,6 @@ from ckmlir.ops.rows.quantizing import QuantizingOperator
 from ckmlir.targets import Target
 
 
-@dataclass(frozen=True)
 class SmoothquantOptions(QuantizedOptions):
     """Choices of the operator."""
 
@@ -37,7 +35,6 @@ class SmoothquantOptions(QuantizedOptions):
         return (rows_in("x", self.dtype), smooth_array(), *self.quantized_arrays())
 
 
-@dataclass(frozen=True)
 class SmoothquantSpec(SmoothquantOptions, RowSpec):
     """What a smoothquant kernel's code depends on."""
 

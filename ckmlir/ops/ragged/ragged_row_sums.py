@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,6 @@ class Problem(Struct, frozen=True):
     pack: str
 
 
-@dataclass(frozen=True)
 class RaggedRowSumsSpec(Spec):
     """What the kernel's code depends on."""
 

@@ -13,7 +13,6 @@ Arrays: offsets (rows + 1) i32, table (total // tile + rows, 4) i32. Kernel argu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,6 @@ class Problem(Struct, frozen=True):
         return self.total // self.tile + self.rows
 
 
-@dataclass(frozen=True)
 class RaggedTilesSpec(Spec):
     """What the kernel's code depends on."""
 

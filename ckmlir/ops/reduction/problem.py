@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -111,7 +110,6 @@ class ReduceProblem(Struct, frozen=True, dict=True):
         return is_integer((self.x.dtype, self.out))
 
 
-@dataclass(frozen=True)
 class ReduceSpec(TileSpec):
     """What a reduction kernel depends on; arrays are x, then the outputs.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
 from ckmlir.ops.spec import Reason
+from ckmlir.records import Joined
 
 FLOATS = ("f16", "bf16", "f32")
 
@@ -55,8 +55,7 @@ def row_values_out(name: str, dtype: str = "f32") -> RowArray:
     return RowArray(name, dtype, "out", ("m",))
 
 
-@dataclass(frozen=True)
-class RowOptions(ABC):
+class RowOptions(Joined, ABC):
     """What a request and a specification of an operator have in common: the element type and its choices.
 
     Attributes:

@@ -9,7 +9,6 @@ Longer rows pass through registers in steps of 2048, once for everything that ha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from ckmlir.ops.dtypes import find_dtype
@@ -17,6 +16,7 @@ from ckmlir.ops.request import show
 from ckmlir.ops.rows.arrays import RowArray, RowOptions
 from ckmlir.ops.scalars import gcd
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two
+from ckmlir.records import field_names
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -32,7 +32,6 @@ MAXIMUM_ELEMENTS = 32
 registers."""
 
 
-@dataclass(frozen=True)
 class RowSpec(RowOptions, Spec):
     """How rows lie over a workgroup. An operator's specification joins its own choices to this.
 
@@ -72,7 +71,7 @@ class RowSpec(RowOptions, Spec):
 
     def _choices(self) -> list[str]:
         """The operator's own fields as parts of the name: flags that are set, and what is not "none"."""
-        own = [field.name for field in fields(self) if field.name not in _LAYOUT_FIELDS]
+        own = [name for name in vars(self) if name not in _LAYOUT_FIELDS]
         values = {name: getattr(self, name) for name in own if getattr(self, name) not in (False, "none")}
         return [name if value is True else f"{name}_{value}" for name, value in values.items()]
 
@@ -100,7 +99,7 @@ class RowSpec(RowOptions, Spec):
         return self.length // (self.row_lanes * self.row_waves)
 
 
-_LAYOUT_FIELDS = {field.name for field in fields(RowSpec)}
+_LAYOUT_FIELDS = frozenset(field_names(RowSpec) or ())
 
 
 def choose_layout(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -24,6 +23,7 @@ from ckmlir.ops.rows.arrays import RowArray, RowOptions, size_names, strided
 from ckmlir.ops.rows.layout import ACCESS_BYTES, REACH, RowSpec, choose_layout, invalid_layout, uncovered_rows
 from ckmlir.ops.scalars import ceil_div, f32, i32
 from ckmlir.ops.spec import Reason, unlike
+from ckmlir.records import field_names
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -128,7 +128,7 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
 
     def _problem(self, values: Mapping[str, Any]) -> RowProblem[C]:
         choices = self._choices(values)
-        options = self.options_type(**{field.name: choices[field.name] for field in fields(self.options_type)})
+        options = self.options_type(**{name: choices[name] for name in field_names(self.options_type) or ()})
         for conflict in options.conflicts():
             raise RequestError(str(conflict))
         if values["base"] not in (1, 2, 4, 8, 16):

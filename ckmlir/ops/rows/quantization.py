@@ -8,7 +8,6 @@ nearest even; 8-bit floats are rounded to the nearest even. NaN is left out of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -38,7 +37,6 @@ QUANTIZATION_KEYS = (
 )
 
 
-@dataclass(frozen=True)
 class QuantizedOptions(RowOptions):
     """Choices of an operator that quantises its rows.
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +29,6 @@ from ckmlir.targets import Target
 LOG2_E = math.log2(math.e)
 
 
-@dataclass(frozen=True)
 class SoftmaxOptions(RowOptions):
     """Choices of the operator.
 
@@ -45,7 +43,6 @@ class SoftmaxOptions(RowOptions):
         return (rows_in("x", self.dtype), *mask, rows_out("y", self.dtype))
 
 
-@dataclass(frozen=True)
 class SoftmaxSpec(SoftmaxOptions, RowSpec):
     """What a softmax kernel's code depends on."""
 

@@ -1,4 +1,4 @@
-"""The key whose value is an element-wise expression."""
+"""The key whose value is an element-wise expression. What reads expressions is imported where one is given."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from ckmlir.ops.request import Key, RequestError
-from ckmlir.ops.tensors.expression import read_expression
-from ckmlir.ops.tensors.functions import function_names, sample_expression
 
 if TYPE_CHECKING:
     from random import Random
@@ -23,6 +21,8 @@ class ExpressionKey(Key, frozen=True):
 
     @property
     def form(self) -> str:
+        from ckmlir.ops.tensors.functions import function_names
+
         return f"an expression of {', '.join(self.variables)} with + - * / and {', '.join(function_names())}"
 
     def read(self, value: object) -> str | tuple[str, ...]:
@@ -34,12 +34,15 @@ class ExpressionKey(Key, frozen=True):
         return self._text(value)
 
     def _text(self, value: object) -> str:
+        from ckmlir.ops.tensors.expression import read_expression
+
         try:
             return read_expression(value, self.variables).text
         except RequestError as error:
             raise RequestError(f"{self.name}: {error}") from None
 
-
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        from ckmlir.ops.tensors.functions import sample_expression
+
         text = sample_expression(random, self.variables)
         return (text,) if self.many else text

@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
@@ -44,6 +43,7 @@ from ckmlir.ops.tensors.tiling import (
     uncovered_tiles,
 )  # fmt: skip
 from ckmlir.ops.tensors.values import moved_values
+from ckmlir.records import replace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from ckmlir.digests import digest_of
@@ -16,7 +15,6 @@ COPIED_BYTES = 4
 """What a lane copies to LDS at a time, at least (every chip can)."""
 
 
-@dataclass(frozen=True)
 class MapSpec(TileSpec):
     """What a mapping kernel depends on; arrays are the inputs, then the output.
 

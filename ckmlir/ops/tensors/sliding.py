@@ -7,7 +7,6 @@ Window position o and place f inside it meet image position o * stride + f * dil
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -145,7 +144,6 @@ def read_sliding(values: Mapping[str, Any], least: int = 1) -> Sliding:
     return Sliding(*found)
 
 
-@dataclass(frozen=True)
 class SlidingSpec(TileSpec):
     """What a kernel over windows depends on, beside its tiles; `x` is the images.
 

@@ -8,7 +8,6 @@ arrays have different fastest dimensions a tile takes a square of those, which g
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Annotated, TypedDict, TypeVar
 
@@ -53,7 +52,6 @@ def _rank(steps: tuple[str, ...]) -> int:
 T = TypeVar("T", bound="TileSpec")
 
 
-@dataclass(frozen=True)
 class TileSpec(Spec):
     """What a kernel over a folded index space depends on.
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec
-from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
+
+if TYPE_CHECKING:
+    from ckmlir.ops.comparison import Array
 
 
 def moved_values(array: ArraySpec, generator: np.random.Generator) -> Array:

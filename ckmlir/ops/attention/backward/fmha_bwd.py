@@ -46,7 +46,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import ml_dtypes
@@ -92,6 +91,7 @@ from ckmlir.ops.request import Choice, Flag, Integer, RequestError
 from ckmlir.ops.scalars import ceil_div, f32, i32, i64
 from ckmlir.ops.spec import Reason, by, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
+from ckmlir.records import replace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 

@@ -12,7 +12,6 @@ steps of a block, those of `Shares.bounding` (i32). Grid: one workgroup.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,6 @@ SEQUENCE_KEYS = (
 """The keys of shares."""
 
 
-@dataclass(frozen=True)
 class CostsSpec(Spec):
     """What the kernel's code depends on: the block of a step, what memory holds of queries and of keys, and the mask as
     `FmhaBwdSpec` has it."""

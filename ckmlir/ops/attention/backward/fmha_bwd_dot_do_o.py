@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -88,7 +87,6 @@ class Problem(Struct, frozen=True):
         return array if self.layout == "bhsd" else array.transpose(0, 2, 1, 3)
 
 
-@dataclass(frozen=True)
 class DotDoOSpec(Spec):
     """What the kernel's code depends on."""
 

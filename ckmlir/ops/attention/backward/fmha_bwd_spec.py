@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -81,7 +80,6 @@ class Deal(Struct, frozen=True):
     word_waves: int
 
 
-@dataclass(frozen=True)
 class FmhaBwdSpec(Spec):
     """What a main kernel's code depends on.
 

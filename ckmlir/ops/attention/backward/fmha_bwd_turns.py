@@ -11,7 +11,6 @@ arguments: the arrays; b (i32). Grid: (blocks of `LANES` sequences).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,6 @@ class Turns(Struct, frozen=True):
     sequences: int
 
 
-@dataclass(frozen=True)
 class TurnsSpec(Spec):
     """The only kernel."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ckmlir.lang import Scalar, Tile, View, absolute, cast, coordinates, load, permute_axes, view
 from ckmlir.ops.attention.backward.loop_kernel import Amount, ExponentPart, Form
 from ckmlir.ops.attention.loop.work_kernel import Work
+from ckmlir.records import replace
 
 LOG2_E = math.log2(math.e)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -65,7 +64,6 @@ class SlotsProblem(Struct, frozen=True):
                 "mask": shares.mask.kind}  # fmt: skip
 
 
-@dataclass(frozen=True)
 class SlotsSpec(Spec):
     """What such a kernel's code depends on: the result's type and channels, the block of a step, what memory holds of
     queries and of keys, and the mask, as `FmhaBwdSpec` has it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ckmlir.lang import (
@@ -23,6 +23,7 @@ from ckmlir.ops.attention.loop.loop_kernel import Form, Score
 from ckmlir.ops.attention.loop.scales_kernel import ACCUMULATOR_GROUP
 from ckmlir.ops.attention.loop.units_kernel import LN_2, Units
 from ckmlir.ops.attention.loop.work_kernel import Work
+from ckmlir.records import replace
 from ckmlir.targets.cdna import WAVE_SIZE
 
 
