@@ -59,6 +59,48 @@ def test_an_address_in_lanes_survives_a_call() -> None:
     assert flow_of(text.replace("v_readlane_b32 s2, v5, 3", "v_readlane_b32 s2, v5, 6"), "gfx942").unresolved
 
 
+def test_a_register_that_the_function_does_not_write_survives_a_call() -> None:
+    """Whatever its other callers have in it."""
+    text = """
+    s_getpc_b64 s[0:1]
+    s_add_u32 s0, s0, 36
+    s_addc_u32 s1, s1, 0
+    s_swappc_b64 s[30:31], s[0:1]
+    s_getpc_b64 s[2:3]
+    s_add_u32 s2, s2, 20
+    s_addc_u32 s3, s3, 0
+    s_swappc_b64 s[30:31], s[2:3]
+    s_swappc_b64 s[30:31], s[2:3]
+    s_endpgm
+    s_mov_b32 s0, 0
+    s_setpc_b64 s[30:31]
+    """
+    assert not flow_of(text, "gfx942").unresolved
+    assert flow_of(text.replace("s_mov_b32 s0, 0", "s_mov_b32 s2, 0"), "gfx942").unresolved
+
+
+def test_a_register_that_an_inner_function_writes_does_not_survive_a_call() -> None:
+    text = """
+    s_getpc_b64 s[2:3]
+    s_add_u32 s2, s2, 20
+    s_addc_u32 s3, s3, 0
+    s_swappc_b64 s[30:31], s[2:3]
+    s_swappc_b64 s[30:31], s[2:3]
+    s_endpgm
+    s_mov_b64 s[34:35], s[30:31]
+    s_getpc_b64 s[4:5]
+    s_add_u32 s4, s4, 20
+    s_addc_u32 s5, s5, 0
+    s_swappc_b64 s[30:31], s[4:5]
+    s_mov_b64 s[30:31], s[34:35]
+    s_setpc_b64 s[30:31]
+    s_mov_b32 s6, 0
+    s_setpc_b64 s[30:31]
+    """
+    assert flow_of(text.replace("s6", "s2"), "gfx942").unresolved
+    assert not flow_of(text, "gfx942").unresolved
+
+
 def test_unknown_jumps_are_named() -> None:
     flow = flow_of("s_load_dwordx2 s[4:5], s[0:1], 0x0\ns_setpc_b64 s[4:5]", "gfx942")
     [reason] = flow.unresolved.values()

@@ -2,13 +2,13 @@
 
 Compilers make an address with s_getpc_b64 and two additions, may keep it in scalar registers over several calls, and
 without optimisation put it into lanes of a VGPR (v_writelane, v_readlane) and VGPRs into AccVGPRs. Functions are taken
-to keep the lanes of such VGPRs for their callers, as LLVM's do (they save them with all lanes active). Anything else,
-for example an address loaded from memory, is not followed.
+to keep the lanes of such VGPRs for their callers, as LLVM's do (they save them with all lanes active), and keep scalar
+registers that nothing in them writes. Anything else, for example an address loaded from memory, is not followed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from ckmlir.sim.analysis.blocks import Block, ControlFlow
@@ -18,7 +18,10 @@ from ckmlir.sim.decode import Instruction, Operand
 _WORD: Final = 0xFFFF_FFFF
 _BASE: Final = {"v": VECTOR, "a": ACCUMULATION, "s": SCALAR}
 _NO_LANE: Final = -1
+_KEPT: Final = -2
+"""In the place of a lane: a scalar register of the caller that a function does not write."""
 _CARRY: Final = (-1, _NO_LANE)
+_INDIRECT: Final = ("s_setpc_b64", "s_swappc_b64")
 
 Place = tuple[int, int]
 """A register (`registers.py`) and a lane of it, no lane for a scalar register."""
@@ -32,9 +35,10 @@ def jump_targets(flow: ControlFlow, jumps: Collection[int], calls: Collection[in
     found: dict[int, int] = {}
     states: dict[int, Words] = {flow.entry: {}}
     waiting = [flow.entry] if flow.entry in flow.blocks else []
+    written: dict[int, int] = {}
     while waiting:
         start = waiting.pop()
-        words = dict(states[start])
+        words = {(place[0], max(place[1], _NO_LANE)): word for place, word in states[start].items()}
         if _SCALARS in words or _LANES in words:
             continue  # behind a call, until both what the function and what the caller leaves are known
         block = flow.blocks[start]
@@ -45,7 +49,9 @@ def jump_targets(flow: ControlFlow, jumps: Collection[int], calls: Collection[in
             found.pop(last.address, None)
             if target is not None:
                 found[last.address] = target
-        for successor, passed in _passed_on(block, words, last.address in calls):
+        if last.address in calls and last.address not in written:
+            written[last.address] = _registers_written(flow, block.successors, calls)
+        for successor, passed in _passed_on(block, words, written.get(last.address)):
             if successor not in flow.blocks:
                 continue  # the function does not return as far as is known
             known = states.get(successor)
@@ -60,19 +66,47 @@ _SCALARS, _LANES = (-2, 0), (-2, 1)
 """Marks of states that say nothing yet about scalar registers, or about lanes."""
 
 
-def _passed_on(block: Block, words: Words, is_call: bool) -> Iterator[tuple[int, Words]]:
-    """What each block that may follow learns. Behind a call, lanes are what they were before it, and scalar registers
-    what they are at the function's return."""
+def _registers_written(flow: ControlFlow, entries: Sequence[int], calls: Collection[int]) -> int:
+    """The registers that a function and those it calls may write, as bits; all where it is not known as a whole."""
+    ends = [block.instructions[-1] for block in flow.blocks.values()]
+    behind_calls = {end.address + end.size for end in ends if end.address in calls}
+    found, waiting = 0, list(entries)
+    seen: set[int] = set()
+    while waiting:
+        start = waiting.pop()
+        if start in seen:
+            continue
+        seen.add(start)
+        block = flow.blocks.get(start)
+        if block is None or (block.instructions[-1].mnemonic in _INDIRECT and not block.successors):
+            return -1
+        for effects in block.effects:
+            found |= effects.writes
+        last = block.instructions[-1]
+        if last.address in calls:
+            waiting.append(last.address + last.size)
+        if last.mnemonic != "s_setpc_b64" or not behind_calls.issuperset(block.successors):
+            waiting += block.successors
+    return found
+
+
+def _passed_on(block: Block, words: Words, written: int | None) -> Iterator[tuple[int, Words]]:
+    """What each block that may follow learns. Behind a call, of a function that writes these registers, lanes are what
+    they were before it, and scalar registers what they are at the function's return, or were if it does not write them.
+    """
+    is_call = written is not None
     is_return = (
         block.instructions[-1].mnemonic == "s_setpc_b64" and _pair(words, block.instructions[-1].sources[0]) is None
     )
     scalars = {place: word for place, word in words.items() if place[1] == _NO_LANE}
     for successor in block.successors:
         yield successor, {**scalars, _LANES: 0} if is_return else scalars if is_call else words
-    if is_call:
+    if written is not None:
         last = block.instructions[-1]
         lanes = {place: word for place, word in words.items() if place[1] != _NO_LANE}
-        yield last.address + last.size, {**lanes, _SCALARS: 0}
+        registers = {place[0]: word for place, word in scalars.items() if place != _CARRY}
+        kept = {(one, _KEPT): word for one, word in registers.items() if not written >> one & 1}
+        yield last.address + last.size, {**lanes, **kept, _SCALARS: 0}
 
 
 def _meet(one: Words, two: Words) -> Words:
