@@ -6,9 +6,10 @@ unless it has both a sign and a zero point: four bits alone in an f16 are a deno
 times where they are the next lowest. Of integers whose sign is turned around 8 scales are taken away, else scales times
 zero points, exactly, as both have at most 11 bits; the sum of both may have more than f32.
 
-Else integers become f32, and are scaled in pairs: those with a sign, divided by 16, by the instruction for offsets,
-from any byte (VOP1, v_cvt_off_f32_i4; SDWA); others by v_cvt_f32_ubyte, or two at once where the chip has fp8, whose
-codes from 0 to 15 are as many times the least denormal. i8 has arithmetic on four bytes (`octets`).
+Else integers become f32, and are scaled in pairs. Where the chip has fp8, whose codes from 0 to 15 are as many times
+the least denormal, two become f32 at once: those without a sign, and those with one, turned around, where 8 more can
+be taken away exactly. Others with a sign do, divided by 16, by the instruction for offsets, from any byte (VOP1,
+v_cvt_off_f32_i4; SDWA), and without one by v_cvt_f32_ubyte. i8 has arithmetic on four bytes (`octets`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ LOW = 0x0F0F0F0F
 FIELDS = ((0x000F000F, 2.0**24), (0x00F000F0, 2.0**20))
 """Four bits of each half of a word, and what the f16 there is multiplied by to become their number."""
 
+BOUND = 2.0**100
+"""Of scales that larger factors of ours than `MOST_OF_FACTORS` are multiplied by; see `_limited`."""
+MOST_OF_FACTORS = 16.0
+"""Of whose multiples of a scale nothing is promised where these are beyond f32."""
 LEAST = {"ocp": 2.0**9, "fnuz": 2.0**10}
 """What one of the least denormals of fp8 (e4m3) is multiplied by to become 1."""
 
@@ -58,12 +63,21 @@ def lower_dequantize(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         return [octets(packing, words, count, result, parts.zeros)]
     scales, zeros = (None if one is None else convert(state, op, one, ir.F32Type.get()) for one in parts[:0:-1])
     narrow = parts.scales is not None and bits(parts.scales.type.element_type) == 16
+    large = narrow and str(parts.scales.type.element_type) == "bf16" and str(element) != "f32"
     if str(element) == "f16" and narrow and (zeros is None or not packing.signed):
-        return [_denormals(packing, words, scales, zeros)]
-    integers, unit, order = _apart(state, packing, words, count)
-    zeros, scales = (None if one is None else _ordered(one, order) for one in (zeros, scales))
+        return [_denormals(packing, words, _limited(scales) if large else scales, zeros)]
     by_arithmetic = str(element) == "bf16" and not state.target.has("packed_bf16_convert")
-    if by_arithmetic and zeros is None and str(parts.scales.type.element_type) == "bf16":
+    in_rounding = by_arithmetic and zeros is None and str(parts.scales.type.element_type) == "bf16"
+    turned = packing.signed and _takes_back(state, zeros, scales) and not in_rounding
+    if turned:
+        words = [arith.xori(word, number(SIGNS)) for word in words]
+        eight = _splat(-packing.least, vectors.vector_type(count, ir.F32Type.get()))
+        zeros = eight if zeros is None else value("arith.addf", zeros.type, [zeros, eight])
+    integers, unit, order = _apart(state, words, count, signed=packing.signed and not turned)
+    if large and (in_rounding or unit > MOST_OF_FACTORS):
+        scales = _limited(scales)
+    zeros, scales = (None if one is None else _ordered(one, order) for one in (zeros, scales))
+    if in_rounding:
         return [upper_halves(_joined(_rounded_products(integers, scales, unit), order))]
     factors, times, plus = _terms(integers, unit, zeros, scales, exact=narrow)
     if str(element) == "f16":
@@ -113,33 +127,60 @@ def _rounded(products: Sequence[_Product]) -> ir.Value:
     return vectors.part(bitcast(vectors.from_elements(found), f16s), 0, len(products))
 
 
+def _limited(scales: ir.Value) -> ir.Value:
+    """Scales of at most `BOUND`, so that factors of ours times one are finite, and 0 times that is 0: what is not 0
+    times a larger one is beyond f16, and beyond what is promised of bf16. NaN stays NaN, which the median would drop.
+    """
+    found = []
+    for place in range(vectors.length_of(scales)):
+        scale = vectors.element(scales, place)
+        median = _call("llvm.amdgcn.fmed3", scale, _constant(-BOUND), _constant(BOUND))
+        found.append(value("math.fma", scale.type, [scale, _constant(0.0), median]))
+    return vectors.from_elements(found)
+
+
+def _takes_back(state: Lowering, zeros: ir.Value | None, scales: ir.Value | None) -> bool:
+    """Whether integers with a sign are read as 8 more, two at once, and 8 more are taken away: exactly, as zero points
+    that are integers or none have few bits.
+    """
+    return state.target.fp8 is not None and (zeros is None or scales is None)
+
+
 def _apart(
-    state: Lowering, packing: Packing, words: Sequence[ir.Value], count: int
+    state: Lowering, words: Sequence[ir.Value], count: int, *, signed: bool
 ) -> tuple[ir.Value, float, list[int]]:
-    """All integers as f32, what each has to be multiplied by, and which of them each is: pairs are neighbours."""
+    """All integers as f32, what each has to be multiplied by, and which of them each is: pairs are neighbours. Where
+    the chip has scaled conversions, these multiply those without a sign.
+    """
     found, f32 = dict[int, ir.Value](), ir.F32Type.get()
-    least = None if packing.signed or state.target.fp8 is None else LEAST[state.target.fp8]
+    least = None if signed or state.target.fp8 is None else LEAST[state.target.fp8]
+    unit = 16.0 if signed else 1.0 if least is None or state.target.has("scaled_convert") else least
     for first, word in zip(range(0, count, A_WORD), words, strict=True):
         # In LLVM's sight these would be put together with shifts that find bytes, which are free.
         halves = [word, _hidden("v_lshrrev_b32 $0, 4, $1", word)]
-        if not packing.signed:
+        if not signed:
             halves = [_hidden(f"v_and_b32 $0, {LOW:#x}, $1", one) for one in halves]
         if least is not None:
             for place in (0, 1, 4, 5):
-                two = vectors.vector_type(2, f32)
-                upper = {"wordSel": ir.BoolAttr.get(place >= A_WORD // 2)}
-                pair = value("rocdl.cvt.pk.f32.fp8", two, [halves[place % 2]], upper)
+                pair = _pair(halves[place % 2], place >= A_WORD // 2, least / unit)
                 found |= {first + place + 2 * at: vectors.element(pair, at) for at in (0, 1)}
             continue
         for place in range(min(A_WORD, count - first)):
             octet = arith.andi(arith.shrui(halves[place % 2], number(8 * (place // 2))), number(0xFF))
-            if packing.signed:
+            if signed:
                 found[first + place] = _call("llvm.amdgcn.cvt.off.f32.i4", octet)
             else:
                 found[first + place] = value("arith.uitofp", f32, [octet])
     order = [place for place in found if place < count]
-    unit = 16.0 if packing.signed else least or 1.0
     return vectors.from_elements([found[place] for place in order]), unit, order
+
+
+def _pair(word: ir.Value, upper: bool, factor: float) -> ir.Value:
+    """Two bytes of a word, as fp8, times a power of two."""
+    type_, half = vectors.vector_type(2, ir.F32Type.get()), ir.BoolAttr.get(upper)
+    if factor == 1.0:
+        return value("rocdl.cvt.pk.f32.fp8", type_, [word], {"wordSel": half})
+    return value("rocdl.cvt.scalef32.pk.f32.fp8", type_, [word, _constant(factor)], {"srcLoHiSel": half})
 
 
 def _ordered(vector: ir.Value, order: Sequence[int]) -> ir.Value:
@@ -195,19 +236,22 @@ def _hidden(text: str, word: ir.Value) -> ir.Value:
     return assembly(word.type, [word], text, "=v,v")
 
 
-def _call(name: str, operand: ir.Value) -> ir.Value:
+def _call(name: str, *operands: ir.Value) -> ir.Value:
     attributes = {
         "intrin": ir.StringAttr.get(name),
         "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
     }
-    return value("llvm.call_intrinsic", ir.F32Type.get(), [operand], attributes)
+    return value("llvm.call_intrinsic", ir.F32Type.get(), operands, attributes)
 
 
 def _times(scale: ir.Value, factor: float) -> ir.Value:
+    return value("arith.mulf", scale.type, [scale, _constant(factor)])
+
+
+def _constant(number_: float) -> ir.Value:
     f32 = ir.F32Type.get()
-    constant = value("arith.constant", f32, [], {"value": ir.FloatAttr.get(f32, factor)})
-    return value("arith.mulf", f32, [scale, constant])
+    return value("arith.constant", f32, [], {"value": ir.FloatAttr.get(f32, number_)})
 
 
 def _splat(number_: float, type_: ir.Type) -> ir.Value:

@@ -3,8 +3,9 @@
 Of every word the elements of even and of odd number are taken apart, a byte for each, and put in order at the end. As
 i8: n + 8, which is the code with its sign turned around, plus 120 has no carry into the byte above, and with its
 highest bit turned around is n; without a sign the code is n. As 8-bit floats: v_perm_b32 takes four bytes of a table of
-eight (CDNA3 ISA, VOP3), one table for codes of 0 to 7 and one for the others. Its selectors from 8 on repeat a sign: so
-the highest bit of each code becomes a mask of its byte, by which v_bfi_b32 takes from one or the other.
+eight (CDNA3 ISA, VOP3), and what it makes of selectors from 8 to 15 is known: signs of four of these bytes, zeros, or
+ones. So one table is looked up by whole codes and another by their lower three bits, and the exclusive or of both is
+the element, since the second table makes up for what the first look-up is off by (`_tables`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from ckmlir.lowering.storage import as_fragment, bitcast, integers_of
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 
+Words = tuple[int, int]
+
 FLOATS = {
     "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz, "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
     "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
@@ -29,8 +32,13 @@ FLOATS = {
 IN_ORDER = 0x05010400, 0x07030602
 """Selectors: bytes of the word of even elements, 0 to 3, and of that of odd ones, 4 to 7, in turns."""
 CODES = 16
-A_SIGN = 0x00008000
-"""As a selector's bytes 0 takes a byte of zeros from this, and 8 repeats the sign of the one above it."""
+LOW, LOWEST = 0x0F0F0F0F, 0x07070707
+"""The lower half of every byte, and the lower three bits of it."""
+ONES = 0xFF
+SIGNED = (1, 3, 5, 7)
+"""Bytes of a table whose signs selectors from 8 to 11 repeat."""
+BEYOND = (0, 0, 0, 0, 0, ONES, ONES, ONES)
+"""What selectors from 8 to 15 make, the first four where these bytes have no signs."""
 
 
 def octets(
@@ -58,7 +66,7 @@ def octets(
 
 def _integers(packing: Packing, codes: ir.Value) -> ir.Value:
     """The lower half of every byte, whose sign is turned around, as two's complement of the whole byte."""
-    low = arith.andi(codes, number(0x0F0F0F0F))
+    low = arith.andi(codes, number(LOW))
     return arith.xori(arith.addi(low, number(0x78787878)), number(0x80808080)) if packing.signed else low
 
 
@@ -70,7 +78,7 @@ def _differences(packing: Packing, codes: ir.Value, zeros: ir.Value) -> ir.Value
         rest = arith.subi(number(0xF8F8F8F8), arith.xori(zeros, number(0x80808080)))
     else:
         rest = arith.subi(number(0x80808080), zeros)
-    return arith.xori(arith.addi(arith.andi(codes, number(0x0F0F0F0F)), rest), number(0x80808080))
+    return arith.xori(arith.addi(arith.andi(codes, number(LOW)), rest), number(0x80808080))
 
 
 def _every_other(zeros: ir.Value, start: int) -> ir.Value:
@@ -84,11 +92,28 @@ def _every_other(zeros: ir.Value, start: int) -> ir.Value:
 def _floats(packing: Packing, codes: ir.Value, name: str) -> ir.Value:
     """The lower half of every byte, looked up."""
     by_code = np.arange(CODES) - CODES * (packing.signed & (np.arange(CODES) >= CODES // 2))
-    table = by_code.astype(FLOATS[name]).view("<u4").tolist()
-    place = arith.andi(codes, number(0x07070707))
-    lower, upper = (permuted(number(table[at + 1]), number(table[at]), place) for at in (0, 2))
-    mask = permuted(number(0), number(A_SIGN), arith.andi(codes, number(0x08080808)))
-    return arith.ori(arith.andi(upper, mask), arith.andi(lower, arith.xori(mask, number(0xFFFFFFFF))))
+    by_whole, by_low = _tables(by_code.astype(FLOATS[name]).view(np.uint8).tolist())
+    found = [
+        permuted(number(table[1]), number(table[0]), arith.andi(codes, number(mask)))
+        for table, mask in ((by_whole, LOW), (by_low, LOWEST))
+    ]
+    return arith.xori(found[0], found[1])
+
+
+def _tables(wanted: Sequence[int]) -> tuple[Words, Words]:
+    """Bytes of 16 codes as two tables of eight, each as two words: what v_perm_b32 takes of the first by a code and of
+    the second by its lower three bits has these bytes as its exclusive or.
+    """
+    half, beyond = CODES // 2, list(BEYOND)
+    for place, signed in reversed(tuple(enumerate(SIGNED))):  # each follows from one that is behind it
+        beyond[place] = ONES * ((wanted[signed] ^ wanted[half + signed] ^ beyond[signed]) >> 7)
+    low = [wanted[half + place] ^ beyond[place] for place in range(half)]
+    return _words([wanted[place] ^ low[place] for place in range(half)]), _words(low)
+
+
+def _words(table: Sequence[int]) -> Words:
+    first, second = np.asarray(table, np.uint8).view("<u4").tolist()
+    return first, second
 
 
 def _shifted(word: ir.Value, places: int) -> ir.Value:

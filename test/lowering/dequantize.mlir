@@ -1,8 +1,8 @@
 // Integers of 4 bits become what they stand for with the rounding that the type has: f16 by mixed multiply-adds.
 
-// RUN: sed 's/CHIP/gfx942/' %s > %t.942
+// RUN: sed 's/CHIP/gfx942/; s/xF8>/xf8E4M3FNUZ>/' %s > %t.942
 // RUN: ckmlir-opt %t.942 --ck-lower-fragments | filecheck %s --check-prefixes CHECK,GFX942
-// RUN: sed 's/CHIP/gfx950/' %s > %t.950
+// RUN: sed 's/CHIP/gfx950/; s/xF8>/xf8E4M3FN>/' %s > %t.950
 // RUN: ckmlir-opt %t.950 --ck-lower-fragments | filecheck %s --check-prefixes CHECK,GFX950
 
 module attributes {ck.target = "CHIP"} {
@@ -30,11 +30,16 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
-  // A scale of bf16 times 65535 is exact: two instructions for two elements, where gfx950 rounds by one.
+  // A scale of bf16, limited where it is multiplied by a factor of ours, times 65535 is exact: two instructions for two elements. Where gfx950
+  // rounds by one, integers are read as 8 more, two at once, and 8 scales taken away.
   // CHECK-LABEL: llvm.func @bf16
-  // CHECK-COUNT-8: llvm.call_intrinsic "llvm.amdgcn.cvt.off.f32.i4"
+  // GFX942-COUNT-8: llvm.call_intrinsic "llvm.amdgcn.cvt.off.f32.i4"
+  // GFX942-COUNT-8: llvm.call_intrinsic "llvm.amdgcn.fmed3"
+  // GFX950-NOT: fmed3
   // GFX942: math.fma
-  // GFX950-NOT: negf
+  // GFX950: arith.xori
+  // GFX950-NOT: cvt.off
+  // GFX950-COUNT-4: rocdl.cvt.scalef32.pk.f32.fp8
   // GFX950: arith.truncf
   // CHECK: llvm.return
   func.func @bf16(%x: vector<4xi8>, %s: vector<8xbf16>) attributes {ck.waves = 1 : i32} {
@@ -66,18 +71,35 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
-  // Bytes from 0 to 15 are denormals of fp8, of which two become f32 at once; elements are put in order at the end.
+  // Bytes from 0 to 15 are denormals of fp8, of which two become f32 at once, times the number of them in 1 where the chip
+  // has scaled conversions; elements are put in order at the end.
   // CHECK-LABEL: llvm.func @pairs
   // CHECK-COUNT-2: v_and_b32 $0, 0xf0f0f0f
   // CHECK-NOT: v_and_b32
-  // CHECK-COUNT-4: rocdl.cvt.pk.f32.fp8
-  // CHECK-NOT: rocdl.cvt.pk.f32.fp8
+  // GFX942-COUNT-4: rocdl.cvt.pk.f32.fp8
+  // GFX942-NOT: rocdl.cvt.pk.f32.fp8
   // GFX942: dense<1.024000e+03> : vector<8xf32>
-  // GFX950: dense<5.120000e+02> : vector<8xf32>
+  // GFX950: arith.constant 5.120000e+02 : f32
+  // GFX950-COUNT-4: rocdl.cvt.scalef32.pk.f32.fp8
+  // GFX950-NOT: fmed3
   // CHECK-COUNT-4: math.fma {{.*}} : vector<2xf32>
   // CHECK: llvm.return
   func.func @pairs(%x: vector<4xi8>, %z: vector<8xbf16>, %s: vector<8xbf16>) attributes {ck.waves = 1 : i32} {
     %0 = "ck.dequantize_fragment"(%x, %z, %s) {format = "u4", operandSegmentSizes = array<i32: 1, 1, 1>} : (vector<4xi8>, vector<8xbf16>, vector<8xbf16>) -> vector<8xbf16>
+    return
+  }
+
+  // In 8-bit floats zero points are integers, so that integers with a sign are read as 8 more, two at once, as well.
+  // CHECK-LABEL: llvm.func @float_octets
+  // CHECK-COUNT-1: arith.xori
+  // CHECK-NOT: cvt.off
+  // GFX942-COUNT-4: rocdl.cvt.pk.f32.fp8
+  // GFX950-COUNT-4: rocdl.cvt.scalef32.pk.f32.fp8
+  // CHECK-COUNT-4: math.fma {{.*}} : vector<2xf32>
+  // CHECK-COUNT-4: rocdl.cvt.pk.fp8.f32
+  // CHECK: llvm.return
+  func.func @float_octets(%x: vector<4xi8>, %z: vector<8xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.dequantize_fragment"(%x, %z) {format = "i4", operandSegmentSizes = array<i32: 1, 1, 0>} : (vector<4xi8>, vector<8xi8>) -> vector<8xF8>
     return
   }
 

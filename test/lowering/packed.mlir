@@ -53,11 +53,17 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
-  // 8-bit floats come from two tables of eight, of which a third instruction takes what the sign says.
+  // 8-bit floats are the exclusive or of what two tables of eight have of their codes, one of which knows what the other
+  // makes of codes beyond eight.
   // CHECK-LABEL: llvm.func @integers_to_f8
   // CHECK-NOT: sitofp
-  // CHECK-COUNT-8: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // CHECK-COUNT-2: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // CHECK-COUNT-1: arith.xori
+  // CHECK-COUNT-2: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // CHECK-COUNT-1: arith.xori
+  // CHECK-COUNT-2: llvm.call_intrinsic "llvm.amdgcn.perm"
   // CHECK-NOT: llvm.amdgcn.perm
+  // CHECK-NOT: arith.xori
   // CHECK: llvm.return
   func.func @integers_to_f8(%x: vector<4xi8>) attributes {ck.waves = 1 : i32} {
     %0 = "ck.unpack_fragment"(%x) {format = "i4"} : (vector<4xi8>) -> vector<8xf8E4M3FNUZ>
