@@ -119,6 +119,16 @@ def test_a_step_moves_hardly_any_register(chip: str, matrix: int, schedule: str,
     assert sum(names[name] for name in MOVES) * matrix / products <= most
 
 
+@pytest.mark.parametrize("chip", ["gfx950", pytest.param("gfx942", marks=FULL)])
+def test_workgroups_that_stay_move_no_register(chip: str) -> None:
+    """A step stores rows or adds to them: both have one offset, which the loop hands on."""
+    target = get_target(chip)
+    kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(d=96, **STAYING), target), target)
+    loop = steady_loop(kernel.code_object, kernel.kernel_name).instructions
+    assert any("mfma" in one.mnemonic for one in loop)
+    assert not any(one.mnemonic in MOVES for one in loop)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("part", [{}, {"bias": "head"}, {"alibi": "head"}, {"dropout": 0.1}])
 @pytest.mark.parametrize("mask", ["none", "top_left", "window:64,0", "window:64,0,4"])
