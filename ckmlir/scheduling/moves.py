@@ -6,6 +6,7 @@ between fragments moves like them: in a schedule for groups of waves out of phas
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from ckmlir.dialect.schedule_problems import MOST_GROUPS
 from ckmlir.passes.steady_turn import MOST_STEPS
 from ckmlir.scheduling.graph import Link, broken_links, links_between_fragments
 from ckmlir.scheduling.problem import Problem
-from ckmlir.scheduling.steps import WHOLE, Place, ScheduleMisfit, entries_of, step_of
+from ckmlir.scheduling.steps import WHOLE, Place, ScheduleMisfit, entries_of, places_of, step_of
 from ckmlir.scheduling.turns import steps_of
 
 MOST_BUFFERS = 4
@@ -137,7 +138,7 @@ def _fits(problem: Problem, schedule: Schedule, buffers: int) -> bool:
     return sum(size * more.buffers_of(one) for one, size in tensors.items()) <= problem.limits.lds_bytes
 
 
-class Legality(Struct, frozen=True):
+class Legality(Struct, frozen=True, dict=True):
     """What a schedule has to keep, for all schedules with the same buffers and the same stages listed as a whole.
 
     This is what a search relies on: the graph of dependences, orders, iterations ahead, groups of waves and the length
@@ -151,8 +152,15 @@ class Legality(Struct, frozen=True):
     @staticmethod
     def of(problem: Problem, schedule: Schedule) -> "Legality":
         """The rules of a problem for schedules like this one."""
-        problem = problem.with_buffers(schedule.buffers, dict(schedule.tensor_buffers))
-        return Legality(problem, links_between_fragments(problem, schedule))
+        global _last
+        whole = {place.stage for place in places_of(schedule) if place.number == WHOLE}
+        like = (schedule.buffers, schedule.tensor_buffers, whole)
+        known, known_like, rules = _last
+        if rules is None or known is not problem or known_like != like:  # a walk asks for each of its schedules
+            own = problem.with_buffers(schedule.buffers, dict(schedule.tensor_buffers))
+            rules = Legality(own, links_between_fragments(own, schedule))
+            _last = problem, like, rules
+        return rules
 
     def under(self, schedule: Schedule) -> "Legality":
         """The rules for another schedule: the same unless its buffers are others."""
@@ -172,6 +180,21 @@ class Legality(Struct, frozen=True):
             f"its steady loop would hold {steps} steps; at most {MOST_STEPS} make sense" if steps > MOST_STEPS else ""
         )
 
+    def in_order(self, first: Place, second: Place) -> bool:
+        """Whether of two neighbours in a step the first has to come first."""
+        numbers = self.problem.numbers
+        source, target = numbers.get(first[:2]), numbers.get(second[:2])
+        distances = self._distances.get((source, target), ()) if source is not None and target is not None else ()
+        return any(distance + first.ahead == second.ahead for distance in distances)
+
+    @cached_property
+    def _distances(self) -> dict[tuple[int, int], list[int]]:
+        """Of the links from one node to another."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for link in self.links:
+            found.setdefault((link.source, link.target), []).append(link.distance)
+        return found
+
     def _of_groups(self, schedule: Schedule) -> str:
         waves, groups = self.problem.limits.waves, schedule.groups
         barriers = sum(isinstance(entry, Barrier) for entry in entries_of(schedule))
@@ -184,3 +207,7 @@ class Legality(Struct, frozen=True):
             tensor = self.problem.nodes[fixed.target].tensor
             return f"LDS tensor '{tensor}' is from outside the loop, and written while other groups of waves read it"
         return ""
+
+
+_last: tuple[Problem | None, object, Legality | None] = (None, None, None)
+"""The problem whose rules were asked for last, for schedules with these buffers and whole stages, and the rules."""

@@ -5,11 +5,12 @@ Legality here is that of the problem's graph, less than a millisecond a move; no
 """
 
 import random
+from dataclasses import replace
 
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.scheduling.moves import Legality, Move, apply, knobs
+from ckmlir.scheduling.moves import Legality, apply, knobs
 from ckmlir.scheduling.problem import Problem
-from ckmlir.scheduling.steps import entries_of
+from ckmlir.scheduling.steps import Entry, Place, entries_of, step_of
 
 SLIDES = 6
 """Of seven steps of a walk so many slide a fragment; the others change how far it runs ahead, or the schedule's fences,
@@ -40,16 +41,23 @@ def _slide(rules: Legality, schedule: Schedule, chance: random.Random) -> Schedu
     if count < 2:
         return schedule
     for _ in range(TRIES):
+        entries = entries_of(schedule)
         at, way, left = chance.randrange(count), chance.choice((-1, 1)), chance.randint(1, FARTHEST)
-        moved = False
-        while left and 0 <= at + way < count:
-            changed = apply(schedule, Move("swap", min(at, at + way)))
-            if rules.objection(changed):
-                break
-            schedule, at, left, moved = changed, at + way, left - 1, True
-        if moved:
-            return schedule
+        begin = at
+        while left and 0 <= at + way < count and _may_swap(rules, entries[min(at, at + way) :][:2]):
+            entries[at], entries[at + way] = entries[at + way], entries[at]
+            at, left = at + way, left - 1
+        if at != begin:
+            changed = replace(schedule, step=step_of(entries))
+            if not rules.objection(changed):
+                return changed
     return schedule
+
+
+def _may_swap(rules: Legality, neighbours: list[Entry]) -> bool:
+    """Whether neighbours may change places as far as they know: what concerns a whole step is asked of its end."""
+    first, second = neighbours
+    return not (isinstance(first, Place) and isinstance(second, Place) and rules.in_order(first, second))
 
 
 def _turned(problem: Problem, rules: Legality, schedule: Schedule, chance: random.Random) -> Schedule:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from ckmlir.runtime import check_outputs, run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Move, Scheduled, Workbench, apply, evaluate, find_scheduler, legal_moves, objection
 from ckmlir.scheduling.graph import broken_links, links_between_fragments
+from ckmlir.scheduling.moves import Legality
 from ckmlir.scheduling.steps import places_of, schedule_of_places
 from ckmlir.sim.checks.finding import parse_checks
 from ckmlir.targets import get_target
@@ -91,6 +94,27 @@ def test_moves_that_are_not_legal_are_refused(seed: int, steps: int) -> None:
     assert broken_links(problem, links_between_fragments(problem), broken)
     with pytest.raises(PipelineFailure):
         bench().compile(broken, code=False)
+
+
+def test_neighbours_change_places_where_no_dependence_forbids_it() -> None:
+    kept = []
+    for schedule in (start(), *(walked(seed, 20) for seed in range(4))):
+        rules = Legality.of(bench().problem, schedule)
+        for at, (first, second) in enumerate(pairwise(places_of(schedule))):
+            swapped = apply(schedule, Move("swap", at))
+            kept.append(rules.in_order(first, second))
+            assert kept[-1] == bool(broken_links(rules.problem, rules.links, swapped)), (first, second)
+    assert 0 < sum(kept) < len(kept)
+
+
+def test_rules_are_those_of_the_schedule() -> None:
+    """Whichever was asked for before."""
+    schedule = start()
+    other = replace(schedule, buffers=schedule.buffers + 1)
+    for one in (schedule, other, schedule):
+        rules = Legality.of(bench().problem, one)
+        assert rules.problem.edges == bench().problem.with_buffers(one.buffers, {}).edges
+        assert Legality.of(bench().problem, replace(one, groups=2)) is rules
 
 
 def test_moves_are_a_fixed_list_and_say_what_they_do() -> None:
