@@ -73,6 +73,7 @@ PAGES = {"b": 1, "h": 16, "sq": 4096, "sk": 4096, "d": 128}
 BESIDE: list[tuple[str, str, dict[str, Any], str, int]] = [
     ("fmha_fwd", "gfx950", {**MANY, "soft_cap": 30}, "qr_woven_async", 256),
     ("fmha_fwd", "gfx942", {**MANY, "soft_cap": 30}, "qr_woven", 128),  # 256 leave too few registers
+    ("fmha_fwd", "gfx942", {**MANY, "soft_cap": 30, "dtype": "bf16"}, "qr_woven", 256),  # without largest scores not
     ("fmha_fwd", "gfx942", {**MANY, "alibi": "head", "sink": 1}, "qr_woven", 128),
     ("fmha_fwd", "gfx950", {**MANY, "bias": "head", "mask": "top_left", "d": 64}, "qr_woven_async_far", 256),
     ("fmha_fwd", "gfx950", {**MANY, "sink": 1, "mask": "window:600,0"}, "qr_woven_async", 256),

@@ -43,9 +43,10 @@ TOGETHER = "none"
 EDGES = {WOVEN: "qr", **dict.fromkeys(COPYING, "qr_async_trload")}
 """By schedule, that of blocks which a mask cuts, where they have a loop of their own."""
 
-WOVEN_PARTS = {"bias": 40, "dropout": 40, "alibi": 40, "softcap": 24}
+WOVEN_PARTS = {"bias": 40, "dropout": 40, "alibi": 40, "softcap": 24, "softcap_level": 0}
 """Registers that parts take in a woven loop with blocks of 32 queries a wave and 64 keys, where what two iterations of
-them compute or load is alive: by spills, and rounded up."""
+them compute or load is alive: by spills, and rounded up; by the whole word of a part, else by its first. Weights from
+one exponent spare as many as the cap takes."""
 WOVEN_PLACES = 24
 """The same of rows by a list, where V is turned on its way to LDS, so that each of its loads has places of its own."""
 WOVEN_MASK = 24
@@ -54,7 +55,7 @@ WOVEN_MASK = 24
 
 def woven_registers(parts: Sequence[str]) -> int:
     """Registers that a woven loop needs for parts, by their words."""
-    return sum(WOVEN_PARTS.get(word.partition("_")[0], 0) for word in parts)
+    return sum(WOVEN_PARTS.get(word, WOVEN_PARTS.get(word.partition("_")[0], 0)) for word in parts)
 
 
 def woven_places(dtype: str, source: str, keys: int) -> int:
