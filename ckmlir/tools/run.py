@@ -80,6 +80,10 @@ def _run(options: argparse.Namespace, request: Request, taken: Taken) -> int:
     operator, problem, target = request
     specs = {spec.name: spec for spec in operator.arrays(problem)}
     given = read_assignments("--input", options.input, [spec for spec in specs.values() if spec.role == "in"])
+    placed = set(operator.placed(problem, target, dict.fromkeys(specs, 0))) if given else set()
+    for name in placed & given.keys():
+        why = f"array {name} holds addresses, so it is made when arrays have them"
+        raise CkmlirError(f"--input {name}={given[name]}: {why}")
     wanted = read_assignments("--output", options.output, specs.values())
     check_writable(list(wanted.values()))
     if options.check and options.device == "hip":

@@ -147,6 +147,10 @@ def test_help_shows_the_arrays_of_the_keys_given(capsys: pytest.CaptureFixture[s
         ("run gemm --seed -1 --arch gfx942", "seed"),
         ("run gemm --input d=x.npy --arch gfx942", "--input d=x.npy: there is no such array; known: a, b"),
         ("run gemm --input c=x.npy --arch gfx942", "--input c=x.npy: there is no such array"),
+        (
+            "run grouped_gemm m=64,64 table=device --input table=x.npy --arch gfx942",
+            "--input table=x.npy: array table holds addresses, so it is made when arrays have them",
+        ),
         ("run gemm --input a --arch gfx942", "--input a: expected name=file.npy"),
         ("run gemm --output x=x.npy --arch gfx942", "there is no such array; known: a, b, c"),
         ("run gemm --output c=/nowhere/c.npy --arch gfx942", "cannot write /nowhere/c.npy: there is no directory"),
