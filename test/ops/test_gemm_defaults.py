@@ -328,6 +328,9 @@ BIAS = {"m": 6722, "n": 8439, "k": 2304, "op": "gelu(acc + d0) + d1", "d_kind": 
     # What needs fewer registers keeps the largest block and instruction.
     ("gfx950", "gemm", BIAS, (256, 256, 64), (32, 32, 16)),
     ("gfx942", "gemm", {**BIAS, "n": 8440, "d_kind": "full,full"}, (256, 256, 64), (32, 32, 8)),
+    # A block that the request names: matrix instructions of few columns.
+    ("gfx90a", "gemm", {"m": 1000, "n": 515, "k": 1020, "dtype": "bf16", "layout": "CCR", "block": (256, 256, 16),
+                        "wave": (2, 2), "op": "gelu(acc + d0) * 0.5 + d1"}, (256, 256, 16), (16, 16, 16)),
     # Single elements straight from the sums, in a batch.
     ("gfx942", "batched_gemm", {"m": 2784, "n": 2401, "k": 3968, "dtype": "i8", "batch": (2, 2)}, (192, 256, 128),
      (32, 32, 16)),

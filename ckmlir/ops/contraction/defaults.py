@@ -93,6 +93,8 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
     found = []
     if wish.block is not None:
         found = [Plan(name, wish.block, wish.waves or default_waves(name)) for name in schedules]
+        narrow = [one._replace(columns=NARROW) for one in found if _is_large(one, target)]
+        found = narrow * wish.crowded + found
     else:
         found = list(few_rows(wish, schedules, target))
         if _pays_deep(wish, target):
@@ -205,6 +207,11 @@ def default_mfma(
     # Of several, the first: `mfmas` has the fastest first.
     best = max(fitting, key=lambda one: one.m) if fitting else min(able, key=lambda one: one.m)
     return best.m, best.n, best.k
+
+
+def _is_large(plan: Plan, target: Target) -> bool:
+    """Whether the sums of a lane leave architectural registers none for terms that are crowded (`is_crowded`)."""
+    return math.prod(plan.block[:2]) > MOST_FOR_TWO_STEPS * math.prod(plan.waves) * target.wave_size
 
 
 def _columns(wish: Wish, size: int, target: Target) -> int:
