@@ -95,5 +95,8 @@ def _kind(dtype: npt.DTypeLike) -> np.dtype[Any]:
         raise DeviceError(f"{dtype!r} is not an element type that NumPy or ml_dtypes know") from None
     if found.kind in "OSUMm" or found.type is np.void:
         raise DeviceError(f"elements of type {found} are not numbers")
+    if found.type is np.longdouble and found.itemsize > 8:  # to NumPy "f16" counts bytes
+        wanted = "; expected 'float16'" if isinstance(dtype, str) and dtype == "f16" else ""
+        raise DeviceError(f"{dtype!r} is {found} to NumPy, which no kernel has{wanted}")
     native: np.dtype[Any] = found.newbyteorder("=")
     return native

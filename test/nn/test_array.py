@@ -74,6 +74,8 @@ def test_what_is_no_view_is_refused(session: nn.Session) -> None:
         (lambda: array[::0], "slice(None, None, 0): slice step cannot be zero"),
         (lambda: nn.empty((1.5,), "f16"), "shape (1.5,): expected whole numbers"),
         (lambda: nn.empty((2, -1), "f16"), "shape (2, -1): expected no length below 0"),
+        (lambda: nn.empty((2, 4), "f16"), "'f16' is float128 to NumPy, which no kernel has; expected 'float16'"),
+        (lambda: nn.asarray(np.zeros(4, np.longdouble)), "float128 to NumPy, which no kernel has"),
         (lambda: array.strided((121,), (1,)), "are not within 480"),
         (lambda: nn.asarray("words"), "is not an array"),
     ):
