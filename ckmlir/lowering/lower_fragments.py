@@ -255,9 +255,10 @@ def _finish_function(function: ir.Operation, waves: int, accumulation: bool, *, 
             *attributes.get("passthrough", ()),
             *_option("amdgpu-waves-per-eu", str(integer_of(function, OCCUPANCY))),
         ])
-    if branched:
-        # LLVM knows that matrix instructions quiet NaN, but not of what comes by a branch, and would have each element
-        # quieted before a maximum, by one more instruction. Without IEEE mode maxima need not find quiet NaN.
+    if branched or IN_PIECES in function.attributes:
+        # LLVM knows that matrix instructions quiet NaN, but not of what comes by a branch or from another turn of a
+        # loop, and would have each element quieted before a maximum of two, by one more instruction. Without IEEE mode
+        # maxima need not find quiet NaN.
         attributes["passthrough"] = ir.ArrayAttr.get(
             [*attributes.get("passthrough", ()), *_option("amdgpu-ieee", "false")]
         )

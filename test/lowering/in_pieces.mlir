@@ -1,11 +1,12 @@
-// A kernel whose order is given piece by piece asks LLVM for level 1, and for no vectorizers; others ask for nothing.
+// A kernel whose order is given piece by piece asks LLVM for level 1, for no vectorizers and no IEEE mode; others ask for
+// nothing.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 
 module attributes {ck.target = "gfx942"} {
   // CHECK-LABEL: llvm.func @pieces
   // CHECK-SAME: ck.llvm_level = 1 : i32
-  // CHECK-SAME: passthrough = ["noimplicitfloat"]
+  // CHECK-SAME: passthrough = ["noimplicitfloat", ["amdgpu-ieee", "false"]]
   func.func @pieces() attributes {ck.waves = 1 : i32, ck.in_pieces} {
     cf.br ^bb1
   ^bb1:
