@@ -217,6 +217,15 @@ def test_sums_of_short_groups_are_scaled_as_they_come(keys: dict[str, Any]) -> N
     assert 32 * sum(name.startswith("buffer_load") for name in names) <= 11 * len(products)
 
 
+@pytest.mark.parametrize(("layout", "mfma"), [
+    ("RCR", (16, 16, 128)), ("RRR", (16, 16, 128)), ("CCR", (16, 16, 128)), ("CRR", (32, 32, 64)),
+])  # fmt: skip
+def test_columns_of_their_own_scales_have_a_short_instruction(layout: str, mfma: tuple[int, int, int]) -> None:
+    """But with A alone across K, which leaves no room for another wave either way."""
+    problem = QUANT.problem(m=2048, n=2048, k=2048, a_scale="1x128", b_scale="1x128", layout=layout)
+    assert QUANT.spec(problem, get_target("gfx950")).mfma == mfma
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(("chip", "dtype", "name", "scales"), [
     (chip, dtype, name, scales)

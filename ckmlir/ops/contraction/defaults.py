@@ -225,15 +225,17 @@ def narrow_for_scales(wish: Wish, target: Target) -> int:
     """Columns of the matrix instruction where they have scales of their own and a short one takes a whole group: its
     sums are scaled as they come, and a lane has half as many rows. 0: any.
 
-    By the model on gfx950, 4096 x 4096 of fp8 with scales of 1x128 of both, in cycles of 32 columns, and of 16 with
-    room for two waves a SIMD, which LDS keeps A's scales for where K is 4096 or more: K of 2048 132356, 92188; 4096
-    212241, 158948; 7168 353316, 259034; where scales lie from row to row, 4096 204578, 153405; f32 stored, 2048
-    144152, 104002; B of i4 with zero points 221780, 136066; RRR, 4096, 264004, 169722. With a transposed A, which
-    leaves one wave a SIMD, 2048 x 2048 x 2048 in CRR 43049, 39293, in CCR 36505, 34465.
+    By the model on gfx950, 4096 x 4096 of fp8 with scales of 1x128 of both, which lanes hand on along their row, in
+    cycles of 32 columns and of 16 with room for two waves a SIMD: K of 2048 112209, 85395; 4096, from where on LDS
+    keeps A's scales, 207353, 144553; 7168 345785, 239675; where scales lie from row to row, 4096 185313, 125279; f32
+    stored, 2048 116386, 91343; B of i4 with zero points, 4096 419609, 254457; RRR, 4096, 222633, 164225. A transposed A
+    leaves one wave a SIMD: with both transposed 2048 x 2048 x 2048 takes 30951, 32237, 4096 x 4096 x 4096 218489,
+    211157; A alone (CRR), which has the long one, 33433, 35539 and 229993, 237461, 1024 x 1024 x 4096 56446, 57626.
     """
     whole = any((one.n, one.k) == (NARROW, wish.group) for one in target.mfmas(wish.dtype, wish.dtype))
     single = wish.arrays <= MOST_OF_ONE_PRODUCT and wish.load_bytes >= VECTOR_BYTES
-    return NARROW if wish.column_scales and whole and single else 0
+    across = wish.layout[:2] == "CR"
+    return NARROW if wish.column_scales and whole and single and not across else 0
 
 
 def _sizes(wish: Wish, schedule: str, target: Target) -> tuple[int, ...]:
@@ -278,9 +280,10 @@ def crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[Pl
     their offsets, beside scales or a second matrix; and a transposed A beside partial sums and a B that goes straight
     to registers.
 
-    By the model, 2048 x 2048 x 2048 with scales of 1x32 of both, cycles of four waves and of this: fp8 71434, 63822 on
-    gfx942, 69401, 57661 on gfx950, i8 346892, 291538 on gfx90a. 1x64 on gfx942 53678, 48450. 1x32 and 128x128 37330,
-    35052, with the short instruction 38324. Powers of two on gfx942, bf8 in CRR 126674, 91253 (with 21 registers
+    By the model, 2048 x 2048 x 2048 with scales of 1x32 of both, cycles of four waves and of this: fp8 48590, 45406 on
+    gfx942, 47857 (2 spilled), 44755 on gfx950, i8 308808, 264920 on gfx90a. 1x64 on gfx942 42272, 36962. 1x32 and
+    128x128 35938, 34862. These were not measured again since lanes hand scales of columns on along their row: 1x32 and
+    128x128 with the short instruction 38324. Powers of two on gfx942, bf8 in CRR 126674, 91253 (with 21 registers
     spilled, and none). 500 x 512 x 333 gated, with 1x32 of all on gfx942: 26194, 26730 (45 spilled, and none). B of fp8
     in fragment order with 1x64 on gfx950, eight waves, which spilled 114, and small blocks: 113947, 29641.
     """
