@@ -100,6 +100,46 @@ def test_many_positions_are_shared() -> None:
     assert OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64, split_k=1), GFX942).sink == "store"
 
 
+SQUARES: tuple[tuple[dict[str, Any], tuple[int, int, int]], ...] = (
+    ({"n": 32, "c": 64, "k": 64, "image": (56, 56)}, (64, 64, 128)),
+    ({"n": 32, "c": 64, "k": 32, "dtype": "fp8"}, (64, 64, 256)),
+    ({"n": 32, "c": 34, "k": 48, "image": (56, 56)}, (64, 64, 64)),
+    ({"n": 32, "c": 64, "k": 16, "image": (56, 56)}, (16, 64, 128)),
+    ({"n": 8, "c": 64, "k": 64}, (32, 32, 128)),
+    ({"n": 4, "c": 10, "k": 64, "image": (8, 16, 16), "strides": 2}, (32, 32, 64)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("keys", "block"), SQUARES)
+def test_long_sums_of_few_rows_have_square_blocks(keys: dict[str, Any], block: tuple[int, int, int]) -> None:
+    """Of vectors deep ones; pairs of channels have small squares, low blocks only what is short or of 16 rows."""
+    assert OPERATOR.spec(OPERATOR.problem(**keys), GFX942).block == block
+
+
+PAIRS: dict[str, Any] = {"n": 4, "c": 10, "image": (8, 16, 16), "strides": 2}
+
+
+@pytest.mark.parametrize("channels", [64, pytest.param(16, marks=pytest.mark.full)])
+def test_volumes_of_pairs_keep_no_registers_in_lanes(channels: int) -> None:
+    """Where low blocks kept 52 scalar ones."""
+    target = get_target("gfx90a")
+    spec = OPERATOR.spec(OPERATOR.problem(**PAIRS, k=channels), target)
+    kernel = compile_kernel(OPERATOR, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx90a", {**PAIRS, "n": 1, "k": 40}),
+    pytest.param("gfx942", {"n": 3, "c": 24, "k": 40, "image": (9, 7), "block": (64, 64, 128)}, marks=pytest.mark.full),
+    pytest.param("gfx950", {"n": 3, "c": 16, "k": 24, "g": 2, "image": (9, 7), "block": (64, 64, 128), "split_k": 2},
+                 marks=pytest.mark.full),
+])  # fmt: skip
+def test_square_blocks(chip: str, keys: dict[str, Any]) -> None:
+    """Numbers, under all checkers."""
+    run(chip, **{"window": 3, "pads": 1, **keys})
+
+
 @pytest.mark.parametrize(
     ("chip", "channels", "most"),
     [

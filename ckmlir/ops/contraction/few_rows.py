@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from ckmlir.ops.contraction.block_depths import VECTOR_BYTES
+from ckmlir.ops.contraction.block_sizes import FOUR_WAVES, SMALL
 from ckmlir.ops.contraction.parts import LEAST_PRODUCTS, default_parts, tile_cycles
-from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
+from ckmlir.ops.contraction.wishes import CACHE_LINE, NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
@@ -67,25 +69,52 @@ on gfx942 16 x 1024 x 4096 11118 (64 columns, 8 parts), 9820; 28 x 384 x 4096 10
 8012; on gfx950 64 x 1024 x 4096 12125 (32 x 16, 4 parts), 10298. With blocks of 16 x 32 28 x 384 x 4096 on gfx90a 10937
 (64 columns, 9 parts), 12270 (4). With fewer parts on gfx950 28 x 4096 x 4096 16242, 30361."""
 
+SQUARES = 5
+"""Steps of 64 x 64 for each compute unit, from which on these are better where both A and B are transposed: low blocks
+load 32 bytes of a row of A, and of patches find as many places in the images for a fraction of the products. That is
+with more than 16 rows; of plain matrices where low blocks have 16 rows. By the model, in us of low blocks and of these
+(f16 if nothing else is said): gradient of weights, 32 images of 28 x 28, 64 channels to 32 by 3 x 3, on gfx942 24.5,
+12.2 (f32 53.9, 20.2; fp8 18.3, 9.9), gfx950 21.1, 13.0; 56 x 56, 64 to 64, 41.1, 31.1, gfx950 36.7, 34.3, gfx90a
+123.8, 75.2; with 2.9 steps, 8 images of 28 x 28, 64 to 64, gfx942 6.8, 8.2; to 16 channels, 56 x 56, 16.0, 28.8.
+Patches in full vectors have steps of two cache lines: 11.3, 9.4 on gfx950; 24.7, 21.2, 67.1; with pairs of channels, 34
+to 48, 28.6 instead of 21.8 with one. Products 64 x 4096 x 4096 on gfx942 41.0, 13.7, gfx950 16.5, 10.0; with blocks of
+32 rows 64 x 256 x 100352 on gfx942 21.3, 24.9, 64 x 1024 x 25088 17.8, 18.3."""
+
 
 def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator[Plan]:
     """Plans of a product of at most 64 rows, the best first; none for others, or where schedule or waves are named.
 
     Where parts of K pay, there are as many as blocks of 64 columns have, and blocks are as small as leaves so many, or
     `PARTS_TO_SPARE` of them and as many workgroups.
-    Else each has all of K. Then as few compute units as possible idle in the last round; of such blocks those are
-    taken that are most, as far as LDS holds all of a compute unit's. Waves alone on their SIMDs have `ALONE`.
+    Patches that are loaded four bytes at a time have blocks of 32 x 32, whose lanes have few loads; long sums none of
+    these plans (`SQUARES`). Else each has all of K. Then as few compute units as possible idle in the last round; of
+    such blocks those are taken that are most, as far as LDS holds all of a compute unit's. Waves alone on their SIMDs
+    have `ALONE`.
     """
     if not 0 < wish.m <= MOST_ROWS or wish.n <= MOST_ROWS or wish.arrays > 2 or wish.waves or wish.schedule:
         return
     ahead = schedules if wish.partial or wish.compares_rows else (AHEAD, *schedules)
     own = _own_sums(wish, target)
     shared = _shared(wish, own, target)
+    if _in_squares(wish, shared or own, target):
+        if wish.merged and wish.load_bytes == VECTOR_BYTES:
+            deep = (SMALL, SMALL, elements_in(DEPTHS[0], wish.dtype))
+            yield from (Plan(name, deep, FOUR_WAVES) for name in schedules)
+        return
+    if wish.merged and wish.load_bytes == NARROWEST_FOR_TWO_STEPS and wish.layout[:2] == "CR":
+        yield from _plans((HIGH, HIGH, elements_in(CACHE_LINE, wish.dtype)), schedules)
     if shared is not None:
         first = _for_one_tile(_products(wish, shared, target), shared)
         yield from _plans(shared, (*first, *(ahead if shared[0] == LOW else schedules)))
     else:
         yield from _plans(own, (*_for_one_tile(_alone(wish, own, target), own), *ahead), whole=True)
+
+
+def _in_squares(wish: Wish, low: tuple[int, int, int], target: Target) -> bool:
+    """Whether blocks of 64 x 64 are better than low ones: see `SQUARES`."""
+    steps = ceil_div(wish.k, elements_in(CACHE_LINE, wish.dtype)) * wish.blocks(SMALL)
+    long = wish.m > LOW and steps >= SQUARES * target.compute_units
+    return long and wish.layout[:2] == "CR" and (wish.merged or low[0] == LOW)
 
 
 def _for_one_tile(cycles: float, block: tuple[int, int, int]) -> tuple[str, ...]:
