@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from msgspec import Struct, StructMeta, structs, to_builtins
 
 if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
+    from typing_extensions import Self, dataclass_transform
 else:
 
     def dataclass_transform(**_: object) -> Any:
@@ -52,6 +52,11 @@ class Joined:
                 if name in own:
                     defaults[name] = own[name]
         cls._fields, cls._defaults = tuple(fields), defaults
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        if hasattr(cls, "__dataclass_fields__"):  # knows nothing of the fields of bases
+            raise TypeError(f"{cls.__name__} is a record already; leave @dataclass off")
+        return super().__new__(cls)
 
     def __init__(self, *values: Any, **named: Any) -> None:
         names = self._fields

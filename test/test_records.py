@@ -84,6 +84,12 @@ def test_wrong_values_are_named(values: tuple[Any, ...], named: dict[str, Any], 
         Both(*values, **named)
 
 
+def test_a_record_is_no_dataclass_too() -> None:
+    decorated = dataclass(frozen=True)(type("Decorated", (Both,), {}))
+    with pytest.raises(TypeError, match="Decorated is a record already; leave @dataclass off"):
+        decorated("f16", 4, False, True)
+
+
 def test_what_is_abstract_cannot_be_made() -> None:
     with pytest.raises(TypeError, match="abstract"):
         Layout("f16", 4)  # type: ignore[abstract]
