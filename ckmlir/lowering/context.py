@@ -45,6 +45,8 @@ class Lowering(Struct):
     """Of numbers that say which slot of an LDS tensor is meant: an allocation that lies as they do."""
     steps: set[ir.Block] = field(default_factory=set)
     """The blocks that are steps of innermost loops."""
+    loading_much: set[ir.Block] = field(default_factory=set)
+    """Blocks with a tile that takes more loads than offsets may be kept for (`global_access.MOST_KEPT`)."""
     in_pieces: bool = False
     """Whether a loop's schedule takes arithmetic to pieces: what it holds takes most registers."""
     passing: list[ir.Operation] = field(default_factory=list)

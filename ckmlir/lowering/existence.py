@@ -81,12 +81,12 @@ def paddings(place: Place) -> list[Step]:
 
 
 def before_the_end(
-    place: Place, differing: Collection[int], among: Sequence[Step], *, crowded: bool = False
+    place: Place, differing: Collection[int], among: Sequence[Step], *, crowded: bool = False, anew: bool = False
 ) -> list[ir.Value] | None:
     """Numbers of which one is negative where the element lies in one of these paddings: how many elements are left
     behind it along each dimension. None where that does not say it, or conditions are as good: where no loop changes
     any, or several, or not along a dimension where a thread's accesses differ. So they are where none changes, but
-    `crowded` ones differ.
+    `crowded` ones differ. Of those the numbers are not those of other pointers if they are `anew`.
 
     Conditions of all these would be pairs of scalar registers, which LLVM makes all before the first is used. What a
     loop has come to is a number of 31 bits at most, as lengths are; a negative one counts as the largest. What other
@@ -101,7 +101,7 @@ def before_the_end(
         found = [_left_in_loop(*left.pop(changing[0]), place)]
     elif crowded and not changing:
         apart = [step for step in left if step.uppers[0] in along]
-        found = [_left_in_vectors(*left.pop(step), place) for step in apart]
+        found = [_left_in_vectors(*left.pop(step), place, anew) for step in apart]
     else:
         return None
     return [*((end - other).emit() for end, other in left.values()), *found] if found else None
@@ -142,14 +142,15 @@ def _left_in_loop(end: Index, coordinate: Index, place: Place) -> ir.Value:
     return emit.binary("addi", found, emit.constant(constant)) if constant else found
 
 
-def _left_in_vectors(end: Index, coordinate: Index, place: Place) -> ir.Value:
+def _left_in_vectors(end: Index, coordinate: Index, place: Place, anew: bool) -> ir.Value:
     """How many elements are left behind one, in a vector register: of what is the same for all lanes LLVM would make a
-    scalar register for each access before the first.
+    scalar register for each access before the first. `anew`: LLVM takes it for another than those of other pointers.
     """
     emit, left = place.ground.state.emit, end - coordinate
     constant = left.constant
     own = (left - constant).emit()
-    start = emit.once(("left", own), lambda: assembly(own.type, [own], "", "=v,0"))
+    key = ("left", own, place.ground.pointer if anew else None)
+    start = emit.once(key, lambda: assembly(own.type, [own], "", "=v,0", effects=anew))
     return emit.binary("addi", start, emit.constant(constant)) if constant else start
 
 

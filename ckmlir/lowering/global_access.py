@@ -25,6 +25,7 @@ from ckmlir.dialect import arith
 from ckmlir.dialect.build import create, integer, registers_of, text_of, value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.ranges import Range, range_of
+from ckmlir.lowering import other_offsets
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import before_the_end, existence, paddings
@@ -61,6 +62,10 @@ MOST_STORES, MANY_STORES = 4, 16
 as many loads of a D tensor of gradients of images, both of single elements, kept 44 to 65 scalar registers in lanes;
 32 of a contraction with offsets in vector registers 11 to 16.
 """
+MOST_KEPT = 96
+"""Of more stores than these, in a block with as many loads, offsets are computed anew. Those of loads LLVM keeps, each
+beside its element: 320 elements took 640 registers, and its allocator minutes to find places for them.
+"""
 FLAGS = 0x27000
 """Word 3 of a gfx9 buffer resource: 32-bit data, raw addressing (CDNA3 ISA, table "Buffer resource descriptor")."""
 
@@ -72,6 +77,8 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     inside = inside_of(state, op, by_quads=divides(op.operands[0], quads))
     shared = _shared_by_loads(distribution, len(registers_of(op)))
     count = _accesses(distribution, len(registers_of(op)))
+    if count > MOST_KEPT:
+        state.loading_much.add(op.block)
     outside = op.block not in state.steps
     # Each has a place of its own: LLVM would find all of them, in scalar registers, before the first load.
     in_turn = outside and count > MOST_DISTANCES and divides(op.operands[0], range(distribution.rank))
@@ -99,8 +106,9 @@ def lower_store(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     if address is None:
         crowded = count > MOST_CONDITIONS and op.block not in state.steps
         address = buffer_address(
-            state, op.operands[1], inside, condition=condition, writes=True, apart=differing(op), crowded=crowded
-        )
+            state, op.operands[1], inside, condition=condition, writes=True, apart=differing(op), crowded=crowded,
+            anew=count > MOST_KEPT and op.block in state.loading_much,
+        )  # fmt: skip
     return store_to(op, address)
 
 
@@ -181,13 +189,14 @@ def buffer_address(
     writes: bool = False,
     apart: Collection[int] = (),
     crowded: bool = False,
+    anew: bool = False,
 ) -> BufferAddress:
     """The address of the element `inside` a window, for the lanes that fulfil `condition` and whose element exists.
 
     The coordinate along the dimension `anywhere` may be any number, also a negative one (`existence`, and `row_apart`
     where other paddings are compared). Accesses that belong together have the coordinates along the dimensions `shared`
     in common, and differ along those in `apart`; `crowded` ones are too many to have conditions of their own.
-    What `writes` in a kernel in pieces has its offset at hand.
+    What `writes` in a kernel in pieces has its offset at hand, and offsets `anew` are not those of earlier accesses.
     """
     place = place_of(state, window, inside, quads)
     ground = place.ground
@@ -200,7 +209,7 @@ def buffer_address(
             (row, vector), among, anywhere = found, others, None
     left = None
     if not few and anywhere is None and condition is None:
-        left = before_the_end(place, apart, among, crowded=crowded)
+        left = before_the_end(place, apart, among, crowded=crowded, anew=anew)
     valid = None
     if not few and left is None:
         valid = existence(place, condition, anywhere=anywhere, by_size=True, among=among.__contains__)
@@ -219,7 +228,10 @@ def buffer_address(
         lanes = state.emit.binary("addi", chosen, rest.emit()) if rest.terms else chosen
         return BufferAddress(_resource(state, ground.pointer, base, ground.space), lanes, scalar.emit())
     at_hand = writes and state.in_pieces and not few and left is None and valid is None
-    lanes = _at_hand(state, vector) if at_hand else vector.emit()
+    if at_hand:
+        lanes = other_offsets.at_hand(state, vector)
+    else:
+        lanes = other_offsets.anew(state, ground.pointer, vector) if anew else vector.emit()
     if row is not None:
         lanes = state.emit.binary("addi", row, lanes)
     address = BufferAddress(_resource(state, ground.pointer, base, ground.space), lanes, scalar.emit())
@@ -276,27 +288,6 @@ def _or_none(state: Lowering, condition: ir.Value, vector: ir.Value) -> ir.Value
     """A vector offset for the lanes that fulfil a condition (i1), one beyond every buffer for the others."""
     chosen = [condition, vector, state.emit.constant(OUT_OF_RANGE)]
     return state.emit.once(("only where", *chosen), lambda: value("arith.select", vector.type, chosen))
-
-
-def _at_hand(state: Lowering, vector: Index) -> ir.Value:
-    """A vector offset that is computed where it is used, as an instruction's immediate offset as far as that goes.
-
-    Sums that a loop does not change LLVM computes before it, and has them in as many registers as there are accesses.
-    So what the sums begin with passes through assembly, which is empty: it may be another value in each iteration. The
-    loop hands it on (`handed_on`).
-    """
-    emit, constant = state.emit, vector.constant
-    own = vector - constant
-    if own.is_constant:
-        return vector.emit()
-
-    def passed() -> ir.Value:
-        start = assembly(own.emit().type, [own.emit()], "", "=v,0", effects=True)
-        state.passing.append(start.owner.operation)
-        return start
-
-    start = emit.once(("at hand", own.key), passed)
-    return emit.binary("addi", start, emit.constant(constant)) if constant else start
 
 
 def _missing(place: Place, few: list[Slid], condition: Predicate | None) -> ir.Value:

@@ -42,9 +42,9 @@ def _described(command: str, operator: Operator[Any, Any], words: Sequence[str])
         strides = "x".join(map(str, array.strides))
         yield f"  {array.name:<{wide}}{array.role:<4}{array.dtype:<5} shape {shape}, strides {strides} elements"
     sizes = [key for key in operator.keys if isinstance(key, (Integer, Lengths, Numbers)) and key.default is not None]
-    shown = " ".join(f"{key.name}={_default(key)}" for key in itertools.islice(sizes, EXAMPLE_KEYS))
+    shown = "".join(f" {key.name}={_default(key)}" for key in itertools.islice(sizes, EXAMPLE_KEYS))
     needs = " -o kernel.hsaco" if command.endswith(" compile") else ""
-    yield from ("", f"example: {command} {operator.name} {shown} --arch {TARGETS[1]}{needs}")
+    yield from ("", f"example: {command} {operator.name}{shown} --arch {TARGETS[1]}{needs}")
 
 
 def _problem(operator: Operator[Any, Any], words: Sequence[str]) -> tuple[Any, str]:
