@@ -68,7 +68,7 @@ PARAMETERS = [pytest.param(one, id=str(one), marks=() if one in FEW else pytest.
 @pytest.mark.parametrize("one", PARAMETERS)
 def test_every_configuration_compiles_and_is_right(one: Configuration) -> None:
     found = chosen(one)
-    operator, problem, target, _ = found.query
+    operator, problem, target = found.query.operator, found.query.problem, found.query.target
     spec = found.kernel.spec
     compiled = compile_cached(operator, spec, target)
     assert resources_of(compiled)["vector_spills"] == 0

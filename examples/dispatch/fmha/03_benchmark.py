@@ -15,10 +15,10 @@ from ckmlir.targets import get_target
 def main() -> None:
     gfx942 = get_target("gfx942")
     chosen = choose("fmha_fwd", h=1, sq=128, sk=128, d=64)
-    operator, problem, target, _ = chosen.query
-    arrays = operator.inputs(problem, target)
+    operator, problem = chosen.query.operator, chosen.query.problem
+    arrays = operator.inputs(problem, gfx942)
     with closing(open_device("auto", gfx942)) as device:
-        found = measure(operator, problem, arrays, target, device, spec=chosen.kernel.spec)
+        found = measure(operator, problem, arrays, gfx942, device, spec=chosen.kernel.spec)
     if found.times is not None:
         print(f"{1e6 * found.times.median:.1f} µs, {found.tflops:.1f} TFLOPS")
     else:

@@ -30,12 +30,13 @@ def choose(name: str, arch: str = "gfx942", policies: Iterable[Policy] = (), **r
 
 def run(chosen: Selection) -> None:
     """Run a chosen kernel on arrays made from a seed, compare, and print a line for each output."""
-    operator, problem, target, keys = chosen.query
+    query, spec = chosen.query, chosen.kernel.spec
+    operator, problem, target = query.operator, query.problem, query.target
     arrays = operator.inputs(problem, target)
     with closing(open_device("auto", target)) as device:
-        found = run_operator(operator, problem, arrays, target, device, spec=chosen.kernel.spec)
+        found = run_operator(operator, problem, arrays, target, device, spec=spec)
     for one in check_outputs(operator, problem, arrays, found.outputs, target):
-        print(" ".join(f"{name}={value}" for name, value in keys.items()), "|", one)
+        print(" ".join(f"{name}={value}" for name, value in query.keys.items()), "|", one)
         assert one.ok, one
 
 
