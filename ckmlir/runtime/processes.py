@@ -146,7 +146,10 @@ def main() -> None:
             message = receive(sys.stdin.buffer)
         except EOFError:
             return
-        send(answers, make_answer(*message))
+        try:
+            send(answers, make_answer(*message))
+        except BrokenPipeError:  # who asked was killed
+            os._exit(1)
 
 
 if __name__ == "__main__":

@@ -132,6 +132,21 @@ def test_an_interrupt_of_a_terminal_is_for_who_called() -> None:
     assert time.monotonic() - began < 50, "nobody waited for what was interrupted"
 
 
+KILLED = """
+import os, signal, time
+from ckmlir.runtime.calls import call_many
+from ckmlir.runtime.workers import Task
+
+kill = Task(os.kill, (os.getpid(), signal.SIGKILL), "kill")
+call_many([Task(time.sleep, (1,), "sleep"), kill], processes=2)
+"""
+
+
+def test_workers_whose_caller_was_killed_end_without_a_word() -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGKILL, "", "")
+
+
 def test_a_defect_in_a_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [request_of(*one) for one in SMALL[:2]]
     monkeypatch.setattr(module, "named", lambda operator: 3)  # not an operator
