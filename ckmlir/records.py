@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from msgspec import Struct, StructMeta, structs, to_builtins
@@ -41,6 +42,9 @@ class Joined:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
+        for name, own_value in vars(cls).items():
+            if isinstance(own_value, cached_property):
+                raise TypeError(f"{cls.__name__}.{name}: a record is its fields; cache in a function, not beside them")
         fields: dict[str, None] = {}
         defaults: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
@@ -105,14 +109,15 @@ def _is_of_class(hint: object) -> bool:
 
 
 def replace(record: R, /, **changes: Any) -> R:
-    """A record with other values of some fields. Raises TypeError for what is no field of it, and for no record."""
+    """A record with other values of some fields. Raises TypeError for an unknown field, or what is not a record."""
     if isinstance(record, Joined):
         return record.__class__(**{**vars(record), **changes})
     if isinstance(record, Struct):
         return structs.replace(record, **changes)
     from dataclasses import replace as replaced
 
-    found: R = replaced(record, **changes)  # type: ignore[type-var]
+    dataclass: Any = record
+    found: R = replaced(dataclass, **changes)
     return found
 
 
@@ -126,7 +131,8 @@ def field_names(kind: type) -> tuple[str, ...] | None:
         return None
     from dataclasses import fields  # not needed where nothing is one
 
-    return tuple(field.name for field in fields(kind))  # type: ignore[arg-type]
+    dataclass: Any = kind
+    return tuple(field.name for field in fields(dataclass))
 
 
 def field_defaults(kind: type[Joined]) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ import copy
 import pickle
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import pytest
@@ -88,6 +89,16 @@ def test_a_record_is_no_dataclass_too() -> None:
     decorated = dataclass(frozen=True)(type("Decorated", (Both,), {}))
     with pytest.raises(TypeError, match="Decorated is a record already; leave @dataclass off"):
         decorated("f16", 4, False, True)
+
+
+def test_nothing_is_cached_beside_the_fields() -> None:
+    """It would count when records are compared."""
+    with pytest.raises(TypeError, match="area: a record is its fields"):
+
+        class _(Layout):
+            @cached_property
+            def area(self) -> int:
+                return self.rows
 
 
 def test_what_is_abstract_cannot_be_made() -> None:
