@@ -28,7 +28,7 @@ def open_workers(on: str = LOCAL, processes: int | None = None) -> Workers:
             this process does all. Clusters have their own number.
 
     Raises:
-        CkmlirError: no such place, or processes below 1.
+        CkmlirError: the place is unknown, or processes are below 1.
     """
     if processes is not None and processes < 1:
         raise CkmlirError(f"processes={processes}: at least 1 works")

@@ -48,7 +48,7 @@ def compile_many(
             add artifacts.
 
     Raises:
-        CkmlirError: there is no such place to compile on, or processes are below 1.
+        CkmlirError: the place to compile on is unknown, or processes are below 1.
         RuntimeError: a defect of ckmlir in a worker; the text is its traceback.
     """
     wanted = [Request(*request) for request in requests]

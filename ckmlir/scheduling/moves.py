@@ -58,7 +58,8 @@ def apply(schedule: Schedule, move: Move) -> Schedule:
     if move.kind == "fences":
         return replace(schedule, fences="memory" if move.amount else "none")
     if move.kind not in ("swap", "ahead", "barrier"):
-        raise ScheduleMisfit(f"there is no move '{move.kind}'")
+        kinds = "swap, ahead, barrier, buffers, groups or fences"
+        raise ScheduleMisfit(f"'{move.kind}' is not a kind of move; expected {kinds}")
     entries = entries_of(schedule)
     inserts = move.kind == "barrier" and move.amount == 1
     if not 0 <= move.place < len(entries) + inserts - (move.kind == "swap"):

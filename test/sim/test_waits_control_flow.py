@@ -97,6 +97,7 @@ def test_a_register_that_an_inner_function_writes_does_not_survive_a_call() -> N
     s_mov_b32 s6, 0
     s_setpc_b64 s[30:31]
     """
+    assert not flow_of(text, "gfx942").unresolved
     assert flow_of(text.replace("s6", "s2"), "gfx942").unresolved
     assert not flow_of(text, "gfx942").unresolved
 
