@@ -16,7 +16,7 @@ PARTS: dict[str, tuple[dict[str, Any], int]] = {
     "soft cap": ({"soft_cap": 30}, 101),
     "soft cap that f16 needs no largest score for": ({"soft_cap": 9}, 41),
     "ALiBi": ({"alibi": "head"}, 63),
-    "bias": ({"bias": "head"}, 52),
+    "bias": ({"bias": "head"}, 35),
     "dropout": ({"dropout": 0.2}, 142),
 }
 """With the most that they add on any chip."""

@@ -39,6 +39,7 @@ CASES: list[tuple[str, Keys]] = [
     ("gfx942", {**BATCH, "alibi": "head", "mask": "window_bottom_right:40,10"}),
     ("gfx90a", {**BATCH, "alibi": "batch", "mask": "top_left", "b": 2}),
     ("gfx942", {**BATCH, "bias": "one", "bias_stride": 160}),
+    ("gfx90a", {"h": 2, "sq": 128, "sk": 192, "bias": "head", "bias_stride": 200, "dtype": "bf16"}),  # whole blocks
     ("gfx950", {**BATCH, "bias": "batch", "b": 2, "sk": 136, "schedule": "qr_async_ping_pong"}),
     ("gfx942", {**BATCH, "sink": 1, "dtype": "fp8"}),
     ("gfx950", {"sk": 1, "alibi": "head", "sink": 1, "dtype": "fp8"}),  # weights below half of fp8's least number

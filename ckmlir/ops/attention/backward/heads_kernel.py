@@ -38,7 +38,7 @@ class Whole:
             low, high = (one * form.queries for one in (low, high))
             sink = Gathered(form, at.dq, at.q.length, spec.d, *Written(*rows).beginning(low))
             after = joined(form, sink, low, high)
-            work = Work(place * form.keys, OneHead(at.head), at.head // given.ratio, at.batch, at.q, at.k)
+            work = Work(place * form.keys, OneHead(at.head), at.head // given.ratio, at.batch, at.q, at.k, given.sk)
             body(Turn(work, sink))
             step.carry(place + 1, *after)
         _, low, high = step.results

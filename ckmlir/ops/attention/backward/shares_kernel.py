@@ -128,7 +128,7 @@ class Shared:
                 for name, pointer, channels in (("dk", given.dk_slots, spec.d), ("dv", given.dv_slots, spec.dv))
             }
             _note(given.written, slot.place, after)
-            work = Work(at.place * form.keys, OneHead(at.head), at.head // given.ratio, batch, q, k)
+            work = Work(at.place * form.keys, OneHead(at.head), at.head // given.ratio, batch, q, k, given.sk)
             body(Piece(work, sink, queries[0], queries[1], place, apart))
             turn.carry(batch, until, *after)
 

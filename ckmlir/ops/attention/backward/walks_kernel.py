@@ -80,7 +80,7 @@ class Added:
         q, k = sides(spec, given, batch)
         if spec.sequences[1]:
             exit_unless(place * form.keys < k.length)
-        work = Work(order.first(place, form.keys, k.length), OneHead(head), head // given.ratio, batch, q, k)
+        work = Work(order.first(place, form.keys, k.length), OneHead(head), head // given.ratio, batch, q, k, given.sk)
         body(Turn(work, self.sink(spec, given, form, work)))
 
     def sink(self, spec: FmhaBwdSpec, given: Any, form: Form, work: Work) -> Sink:
@@ -113,7 +113,7 @@ class Held(Added):
         place, head, batch = ORDERS[spec.order].turn()
         q, k = sides(spec, given, batch)
         low = place * given.taken.multiple_of(form.keys)
-        work = Work(low, OneHead(head), head // given.ratio, batch, q, k)
+        work = Work(low, OneHead(head), head // given.ratio, batch, q, k, given.sk)
         slot = dq_of_head(spec, given, q, head).offset(place.to("i64") * given.slot_stride)
         body(Keeping(work, Slot(form, slot, q.length, spec.d), low, (low + given.taken).minimum(k.length)))
 

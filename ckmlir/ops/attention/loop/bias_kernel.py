@@ -121,5 +121,5 @@ def added(align: int, given: Any, work: Work, form: Form) -> Added:
     row = given.bias_seq.multiple_of(align)
     distance = work.head.to("i64") * given.bias_head + work.q.origin(row, given.bias_batch)
     begin = given.bias.offset(distance.multiple_of(align))
-    whole = view(begin, (work.sq, given.sk.multiple_of(align)), (row, 1))
+    whole = view(begin, (work.sq, work.longest.multiple_of(align)), (row, 1))
     return Added(form, work.first, whole.pad(form.queries, form.keys))

@@ -91,6 +91,7 @@ class Work(Struct, frozen=True):
     Attributes:
         first: its first row in the sequence.
         rows: what these are; shared: the head of K and V; batch: the sequence's number.
+        longest: as many keys as the longest sequence may have, by which arrays of scores are laid out.
         share: of the keys that the queries attend to.
         pages: that the keys lie in, if any.
     """
@@ -101,6 +102,7 @@ class Work(Struct, frozen=True):
     batch: Scalar
     q: Side
     k: Side
+    longest: Scalar
     share: Share = ALL
     pages: Pages | None = None
 
@@ -142,7 +144,7 @@ def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace, form: Form) -> Work
     if spec.sequences[0]:
         exit_unless(place * queries < length)
     first = order.first(place, queries, length)
-    return Work(first, rows.placed(first, form), shared, batch, q, k, share)
+    return Work(first, rows.placed(first, form), shared, batch, q, k, sk, share)
 
 
 class Shared(NamedTuple):
