@@ -133,14 +133,19 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
-  // i8 saturates, from floats and from wider integers.
+  // i8 saturates, from floats by the conversion to i32 and then like wider integers; NaN becomes 0 without a comparison.
+  // Three instructions put four bytes together.
   // CHECK-LABEL: llvm.func @saturate
-  // CHECK: arith.constant dense<1.270000e+02> : vector<4xf32>
-  // CHECK: arith.constant dense<-1.280000e+02> : vector<4xf32>
   // CHECK: math.roundeven
-  // CHECK: arith.fptosi
+  // CHECK: llvm.call_intrinsic "llvm.fptosi.sat"
+  // CHECK-NOT: arith.cmpf
   // CHECK: arith.minsi %{{.*}} : vector<4xi32>
   // CHECK: arith.maxsi %{{.*}} : vector<4xi32>
+  // CHECK: llvm.amdgcn.perm
+  // CHECK: llvm.amdgcn.perm
+  // CHECK: llvm.amdgcn.perm
+  // CHECK-NOT: llvm.amdgcn.perm
+  // CHECK: arith.minsi %{{.*}} : vector<4xi32>
   // CHECK: arith.minsi %{{.*}} : vector<4xi16>
   // CHECK: arith.maxsi %{{.*}} : vector<4xi16>
   // CHECK: arith.trunci %{{.*}} : vector<4xi16> to vector<4xi8>
@@ -148,6 +153,18 @@ module attributes {ck.target = "CHIP"} {
     %0 = "ck.convert"(%x) : (vector<4xf32>) -> vector<4xi8>
     %1 = "ck.convert"(%i) : (vector<4xi32>) -> vector<4xi8>
     %2 = "ck.convert"(%s) : (vector<4xi16>) -> vector<4xi8>
+    return
+  }
+
+  // Bytes become f32 as parts of words, each with its sign; three of them, which fill no word, as they are.
+  // CHECK-LABEL: llvm.func @from_bytes
+  // CHECK: arith.shli %{{.*}} : vector<4xi32>
+  // CHECK: arith.shrsi %{{.*}} : vector<4xi32>
+  // CHECK: arith.sitofp %{{.*}} : vector<4xi32> to vector<4xf32>
+  // CHECK: arith.sitofp %{{.*}} : vector<3xi8> to vector<3xf32>
+  func.func @from_bytes(%x: vector<4xi8>, %y: vector<3xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.convert"(%x) : (vector<4xi8>) -> vector<4xf32>
+    %1 = "ck.convert"(%y) : (vector<3xi8>) -> vector<3xf32>
     return
   }
 

@@ -120,6 +120,11 @@ def test_default_kernels_do_not_spill(target: Any) -> None:
     ("gfx942", {"b_op": "b0 + b1 + b2", "b_kind": "full,n,k", "dtype": "i8", "layout": "RRR", "n": 511, "k": 511}),
     ("gfx942", {"a_op": NUMBERED, "a_kind": "full,m,k,scalar", "b_op": "b0 * b1", "b_kind": "full,k", "dtype": "f32",
                 "layout": "CRR", "m": 511, "n": 511, "k": 511}),
+    # Single elements of a matrix that lies otherwise than the others.
+    ("gfx950", {"a_op": "a0 * a1 * a2 * a3", "b_op": "b0 + b1 + b2 + b3", "a_layout": "C,C,R,C", "b_layout": "R,C,C,R",
+                "dtype": "bf16", "k": 504}),
+    ("gfx950", {"a_op": "a0 + a1 + a2 + a3", "a_kind": "full,m,scalar,full", "a_types": "f32,fp8,bf16,f32",
+                "a_layout": "C,R,C,R", "b_op": "b0 + b1 + b2 + b3", "b_layout": "C,C,R,R", "dtype": "fp8", "m": 488}),
     ("gfx90a", {"a_op": "a0 + a1 + a2", "a_kind": "full,k,scalar", "b_op": "b0 + b1 + b2", "b_kind": "full,n,k",
                 "dtype": "i8", "layout": "CRR", "m": 511, "n": 511, "k": 511}),
 ])  # fmt: skip
@@ -132,6 +137,20 @@ def test_what_is_computed_on_its_way_leaves_registers_by_default(chip: str, keys
     kernel = compile_kernel(ABD, spec, target)
     metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("target", all_targets(), ids=str)
+def test_integers_of_a_byte_are_taken_out_of_words(target: Any) -> None:
+    """The loop has 6 1/4 vector instructions for each element of A and B that two arrays make: one to convert either,
+    one to add two pairs, three to round, convert and limit, three to put four bytes together. None compares.
+    """
+    problem = ABD.problem(m=4096, n=4096, k=1024, dtype="i8", op="acc", a_op="a0 + a1", b_op="b0 + b1")
+    spec = ABD.spec(problem, target)
+    kernel = compile_kernel(ABD, spec, target)
+    elements = 2 * (spec.block[0] + spec.block[1]) * spec.block[2] // (spec.wave_count * target.wave_size)  # two steps
+    loop = steady_loop(kernel.code_object, kernel.kernel_name)
+    assert loop.mix["valu"] <= 6.25 * elements
 
 
 @pytest.mark.parametrize(("keys", "words"), [

@@ -180,8 +180,18 @@ def _is_transposed(spec: ContractionSpec, place: int) -> bool:
 
 
 def _loaded(spec: ContractionSpec, operand: str) -> list[tuple[int, int]]:
-    """Bytes of an element and alignment of each array that a loop loads for A or a matrix B."""
-    sources = [SourceSpec.parse(text) for text in spec.sources if text[0] == operand]
-    found = [(find_dtype(one.dtype).bytes, one.align) for one in sources if one.is_matrix]
+    """Bytes of an element of each array that a loop loads for A or a matrix B, and elements of a load: of an array that
+    lies otherwise than the operand one, since lanes hold neighbours along the operand's rows.
+
+    With their own alignment instead, 488 x 1000 x 488 of fp8 from f32, fp8 and bf16 of either order spilled 286 on
+    gfx950, 1024 x 4072 x 512 of bf8 in one of four arrays of B across K 284 on gfx942.
+    """
     place = "ab".index(operand)
+    along = spec.layout[place] == "RC"[place]
+    sources = [SourceSpec.parse(text) for text in spec.sources if text[0] == operand]
+    found = [
+        (find_dtype(one.dtype).bytes, one.align if along != (one.form == "across_k") else 1)
+        for one in sources
+        if one.is_matrix
+    ]
     return found or [(spec.held[place].bytes, spec.align[place])]

@@ -16,7 +16,7 @@ from ckmlir.ops.contraction.contraction_spec import accumulator_type
 from ckmlir.ops.contraction.few_rows import few_rows
 from ckmlir.ops.contraction.large_blocks import PING_PONG, WITHOUT_REGISTERS, large_blocks, pays_copies, pays_large
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, elements_in
+from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
@@ -60,6 +60,12 @@ distance in a scalar register; of two operands half as many. By the model, 511 x
 plans without this rule and of this: f32 on gfx942 in RRR 32994, 30920, in CRR, numbers for both, 36942 (88 scalar
 registers in lanes), 29927 (none); fp8 in CCR 109329 (25), 104295; i8 in RRR 377271 (9, and 11 vector registers in
 scratch memory), 401035, in CRR on gfx90a 840742 (29), 460435."""
+MANY_MIXED = 2
+"""Operands with single elements of matrices that lie otherwise (`Wish.mixed`), twice as many of 8 bits, from which on
+steps of 128 x 128 are half as long. By the model, 4096 x 4096 x 1024 of two arrays each on gfx942, whole steps and
+half: f16 with one across K of A and of B 223284, 186068, of A alone 179983, 228123; fp8 333839 (53 registers in
+scratch memory), 244251, of A alone 243927, 194371; on gfx950 f16 221180, 137148. Of four and three of fp8 305447 and
+234463, by 64 x 64 401813."""
 MOST_FOR_TWO_STEPS = 128
 """Accumulators of a work-item above which a loop is not given two steps: they fill a register file of their own, and
 transposed operands beside them do not find enough in the other."""
@@ -324,10 +330,11 @@ def _waves(wish: Wish, size: int, schedule: str) -> tuple[int, int]:
 
 def _deepest(wish: Wish, size: int, waves: tuple[int, int], target: Target) -> int:
     """Along K a step of a block of this size at most, a power of two: short where both operands are `numbered`, which
-    read more arrays.
+    read more arrays, and for many loads of single elements (`MANY_MIXED`).
     """
     if not wish.numbered:
-        return LONGEST_STEP
+        many = wish.mixed * (2 if bits_of(wish.dtype) <= 8 else 1) >= MANY_MIXED and size == MEDIUM
+        return elements_in(STEP_BYTES[1], wish.dtype) if many else LONGEST_STEP
     most = MOST_NUMBERED // wish.numbered * math.prod(waves) * target.wave_size // (2 * wish.numbered * size)
     return max(1 << most.bit_length() - 1, elements_in(STEP_BYTES[-1], wish.dtype))
 
@@ -345,5 +352,3 @@ def _room_for_two_steps(wish: Wish, plan: Plan, target: Target) -> bool:
     accumulators = plan.block[0] * plan.block[1] * words // (math.prod(plan.waves) * target.wave_size)
     narrow = wish.load_bytes < NARROWEST_FOR_TWO_STEPS or wish.compares_rows or wish.turned or any(wish.reads_turn)
     return not narrow and accumulators <= MOST_FOR_TWO_STEPS
-
-

@@ -73,6 +73,7 @@ class Wish(NamedTuple):
         merged: whether A or B is a matrix of merged dimensions, whose digits go round the loop.
         computed: whether A or B is an expression of arrays, computed on the way to LDS.
         numbered: of A and B those whose expression has a number for each k, beside single elements across K.
+        mixed: of A and B those whose expression has matrices along K and across it, one kind of which is loaded singly.
         products: (m, n) of each product of the launch, where they differ.
     """
 
@@ -102,6 +103,7 @@ class Wish(NamedTuple):
     merged: bool = False
     computed: bool = False
     numbered: int = 0
+    mixed: int = 0
     products: tuple[tuple[int, int], ...] = ()
 
     def blocks(self, size: int) -> int:
@@ -157,6 +159,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         merged=bool(problem.merged or problem.windows),
         computed=not all(expression.isidentifier() for expression in problem.combine),
         numbered=sum(map(_is_numbered, ("a", "b"), (problem,) * 2)),
+        mixed=sum(map(_is_mixed, ("a", "b"), (problem,) * 2)),
     )  # fmt: skip
 
 
@@ -171,6 +174,11 @@ def _is_numbered(operand: str, problem: Problem) -> bool:
     """Whether A or B is loaded row of K by row, element by element, and a number with each row."""
     forms = {one.form for one in problem.sources if one.operand == operand}
     return {"each_k", "across_k"} <= forms and problem.aligned()["ab".index(operand)] == 1
+
+
+def _is_mixed(operand: str, problem: Problem) -> bool:
+    """Whether matrices of A or B lie both along K and across it."""
+    return {"along_k", "across_k"} <= {one.form for one in problem.sources if one.operand == operand}
 
 
 def is_crowded(sides: Iterable[SideTensor | SideSpec], out: str, align: int) -> bool:
