@@ -21,6 +21,9 @@ reading and use.
 Of few arguments they do so as well where the steady loop reads many arrays. Each has four scalar registers in the loop,
 and before it an address, a size and a distance of rows, which the first step needs and the second again.
 
+Behind such a loop they also compute anew what the first lane has of the thread's number, such as the number of the
+wave, which a vector register holds anyway. `gemm_multi_abd` of eight arrays kept it in a lane through the loop.
+
 The arguments' address comes by assembly that does nothing, or LLVM would find that it reads the same each time.
 """
 
@@ -53,12 +56,13 @@ pairs kept 2 or 3 scalar registers in lanes."""
 PIECE, AHEAD = 120, 50
 """Operations for which many arguments are read at a time, and by how many that comes before the first that needs them.
 With 400 to a piece one of eleven kernels still kept 18 scalar registers in lanes."""
-MOST_ARRAYS = 6
+MOST_ARRAYS = 5
 """Arrays of a steady loop beyond which few arguments are read again, too: with seven and eight, products of what
-expressions combine kept up to 71 scalar registers in lanes before and behind it. By the model they take .77 to 1.00 of
-the cycles so, and 1.01 by one of 64 x 64 that kept none."""
+expressions combine kept up to 71 scalar registers in lanes before and behind it, with six of either order 3. By the
+model they take .77 to 1.00 of the cycles so, with six .96 to 1.00, and 1.01 by one of 64 x 64 that kept none."""
 LOAD, ADDRESSING = "rocdl.raw.ptr.buffer.load", ("rocdl.make.buffer.rsrc", "llvm.getelementptr")
 """What loads from a buffer, and what makes its resource."""
+FIRST_LANE, THREAD = "rocdl.readfirstlane", "rocdl.workitem.id.x"
 DIVISIONS = ("llvm.sdiv", "llvm.udiv")
 
 
@@ -111,7 +115,10 @@ def _begin_anew(
     """
     behind = [place for one in steady if (place := flow.behind(one, turns)) is not None]
     places = {entry, *behind} - {0}  # where the kernel begins, they are read anyway
-    readings = {place: _Reading(flow.blocks[place].operations[0].operation, arguments) for place in places}
+    readings = {
+        place: _Reading(flow.blocks[place].operations[0].operation, arguments, behind=bool(piece) and place in behind)
+        for place in places
+    }
     inside = {flow.blocks[place] for place in turns.places - {0}}  # where the kernel begins is before any turn
     for place in sorted(turns.places, key=flow.depth):
         passed = flow.dominators[place] & places
@@ -141,11 +148,16 @@ def _block(operand: ir.Value) -> ir.Block:
     return ir.BlockArgument(operand).owner if op is None else op.block
 
 
+def _is_thread(operand: ir.Value) -> bool:
+    op = producer(operand)
+    return op is not None and op.name == THREAD
+
+
 class _Reading:
     """What is read, and computed anew, in front of an operation."""
 
-    def __init__(self, first: ir.Operation, arguments: KernelArguments) -> None:
-        self._first, self._arguments = first, arguments
+    def __init__(self, first: ir.Operation, arguments: KernelArguments, *, behind: bool = False) -> None:
+        self._first, self._arguments, self._behind = first, arguments, behind
         self._again: dict[ir.Value, ir.Value | None] = {}
 
     def anew(self, first: ir.Operation) -> _Reading:
@@ -166,6 +178,8 @@ class _Reading:
             if argument.owner != self._arguments.entry:
                 return None
             return self._load(operand.type, self._arguments.offsets[argument.arg_number])
+        if op.name == FIRST_LANE and self._behind:
+            return self._of_thread(op)
         if op.name not in ARITHMETIC or (op.name in DIVISIONS and not is_constant(op.operands[1])):
             return None
         found = [one if is_constant(one) else self.again(one) for one in op.operands]
@@ -176,6 +190,21 @@ class _Reading:
         for number, one in enumerate(operands):
             copy.operands[number] = one
         return copy.results[0]
+
+    def _of_thread(self, op: ir.Operation) -> ir.Value | None:
+        """What the first lane has of a number that follows from the thread's alone, computed from that anew."""
+        number = producer(op.operands[0])
+        if number is None or number.name not in ARITHMETIC:
+            return None
+        if not all(is_constant(one) or _is_thread(one) for one in number.operands):
+            return None
+        operands = [
+            assembly(one.type, [one], "", "=v,0", effects=True) if _is_thread(one) else one for one in number.operands
+        ]
+        copy = number.clone()
+        for place, one in enumerate(operands):
+            copy.operands[place] = one
+        return value(FIRST_LANE, op.results[0].type, [copy.results[0]])
 
     def _load(self, type_: ir.Type, offset: int) -> ir.Value:
         place = {"rawConstantIndices": ir.DenseI32ArrayAttr.get([offset]), "elem_type": ir.TypeAttr.get(_integer(8))}

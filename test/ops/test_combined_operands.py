@@ -120,6 +120,9 @@ def test_default_kernels_do_not_spill(target: Any) -> None:
     ("gfx942", {"b_op": "b0 + b1 + b2", "b_kind": "full,n,k", "dtype": "i8", "layout": "RRR", "n": 511, "k": 511}),
     ("gfx942", {"a_op": NUMBERED, "a_kind": "full,m,k,scalar", "b_op": "b0 * b1", "b_kind": "full,k", "dtype": "f32",
                 "layout": "CRR", "m": 511, "n": 511, "k": 511}),
+    ("gfx942", {"a_op": "a0 * a1 * a2 * a3", "b_op": "b0 * b1 * b2 * b3", "dtype": "bf16", "layout": "RRR", "k": 508}),
+    ("gfx90a", {"a_op": "a0 + a1 + a2", "b_op": "b0 + b1 + b2", "a_layout": "R,C,C", "layout": "RRR",
+                "m": 1000, "n": 488}),
     # Single elements of a matrix that lies otherwise than the others.
     ("gfx950", {"a_op": "a0 * a1 * a2 * a3", "b_op": "b0 + b1 + b2 + b3", "a_layout": "C,C,R,C", "b_layout": "R,C,C,R",
                 "dtype": "bf16", "k": 504}),
@@ -130,7 +133,7 @@ def test_default_kernels_do_not_spill(target: Any) -> None:
 ])  # fmt: skip
 def test_what_is_computed_on_its_way_leaves_registers_by_default(chip: str, keys: dict[str, Any]) -> None:
     """Blocks and schedules count with elements as they are computed, and there is a block for each request. Where the
-    loop reads seven or eight arrays, arguments are read again around it.
+    loop reads six to eight arrays, arguments are read again around it.
     """
     target = get_target(chip)
     spec = ABD.spec(ABD.problem(**{"m": 4096, "n": 4096, "k": 512, **keys}), target)
