@@ -80,11 +80,10 @@ class BroadcastOp(Ck.Operation, name="broadcast", traits=[ext.Pure]):
         expect(
             0 <= axis < len(result.lengths), f"axis {axis} is not one of the result's {len(result.lengths)} dimensions"
         )
-        expect(
-            source.lengths == result.lengths[:axis] + result.lengths[axis + 1 :],
-            f"{list(source.lengths)} with a new axis {axis} is not {list(result.lengths)}",
-        )
-        expect(source.element == result.element, f"broadcasts {source.element} to {result.element}; cast first")
+        if source.lengths != result.lengths[:axis] + result.lengths[axis + 1 :]:
+            raise ValueError(f"{list(source.lengths)} with a new axis {axis} is not {list(result.lengths)}")
+        if source.element != result.element:
+            raise ValueError(f"broadcasts {source.element} to {result.element}; cast first")
 
 
 class RedistributeOp(Ck.Operation, name="redistribute", traits=[ext.Pure]):

@@ -4,6 +4,7 @@ from typing import Any
 
 from ckmlir.dialect.build import integer, integer_of, value
 from ckmlir.dialect.dialect import Ck
+from ckmlir.dialect.scalars import name_of
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.mlir import ext, ir
 
@@ -21,9 +22,10 @@ class PromiseOp(Ck.Operation, name="promise", traits=[ext.Pure]):
     @verified
     def verify_invariants(op: ir.OpView) -> None:
         given, result = op.operation.operands[0].type, op.operation.results[0].type
-        promisable = str(given) in ("i32", "i64") or str(given).startswith("!llvm.ptr")
-        expect(promisable, f"promises are made of i32, i64 and pointers, not of {given}")
-        expect(given == result, f"what is promised of {given} is {given}, not {result}")
+        if name_of(given) not in ("i32", "i64") and not name_of(given).startswith("!llvm.ptr"):
+            raise ValueError(f"promises are made of i32, i64 and pointers, not of {given}")
+        if given != result:
+            raise ValueError(f"what is promised of {given} is {given}, not {result}")
         divisor = integer_of(op, "divisor")
         expect(divisor >= 1, f"divisor = {divisor}; a number is a multiple of 1 or more")
 

@@ -26,9 +26,8 @@ class ElementOp(Ck.Operation, name="element", traits=[ext.Pure]):
     @verified
     def verify_invariants(op: ir.OpView) -> None:
         tile, element = tile_of(op.operation.operands[0]), op.operation.results[0].type
-        expect(
-            element == tile.element, f"an element of {op.operation.operands[0].type} is {tile.element}, not {element}"
-        )
+        if element != tile.element:
+            raise ValueError(f"an element of {op.operation.operands[0].type} is {tile.element}, not {element}")
         expect(op.operation.parent.name == "ck.map", "stands inside a ck.map")
 
 
@@ -49,10 +48,9 @@ class MapOp(Ck.Operation, name="map"):
         expect(len(block.arguments) == 0, "its region takes no arguments; it reads tiles with ck.element")
         for source in sources_of(op.operation):
             tile = tile_of(source)
-            expect(
-                tile.lengths == result.lengths and tile.agrees(result),
-                f"operand {source.type} and result {op.operation.results[0].type} must have one shape and distribution",
-            )
+            if tile.lengths != result.lengths or not tile.agrees(result):
+                types = f"operand {source.type} and result {op.operation.results[0].type}"
+                raise ValueError(f"{types} must have one shape and distribution")
         check_yield(block, [result.element])
 
 
@@ -177,10 +175,8 @@ def check_yield(block: ir.Block, types: Sequence[ir.Type]) -> None:
     expect(last is not None and last.name == "ck.yield", "its region must end in ck.yield")
     assert last is not None
     given = [operand.type for operand in last.operands]
-    expect(
-        given == list(types),
-        f"its region yields {', '.join(map(str, given))} where {', '.join(map(str, types))} is needed",
-    )
+    if given != list(types):
+        raise ValueError(f"its region yields {', '.join(map(str, given))} where {', '.join(map(str, types))} is needed")
 
 
 def element(tile: ir.Value) -> ir.Value:

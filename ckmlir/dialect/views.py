@@ -26,17 +26,16 @@ class ViewOp(Ck.Operation, name="make_view", traits=[ext.Pure]):
     def verify_invariants(op: ir.OpView) -> None:
         operands = list(op.operation.operands)
         described = described_as(op.operation.results[0].type, ViewType)
-        expect(
-            name_of(operands[0].type) == f"!llvm.ptr<{SPACES[described.space]}>",
-            f"a view in {described.space} memory takes !llvm.ptr<{SPACES[described.space]}>, not {operands[0].type}",
-        )
+        pointer = f"!llvm.ptr<{SPACES[described.space]}>"
+        if name_of(operands[0].type) != pointer:
+            raise ValueError(f"a view in {described.space} memory takes {pointer}, not {operands[0].type}")
         count = described.descriptor.symbol_count
-        expect(
-            len(operands) - 1 == count,
-            f"the descriptor {described.descriptor} has {count} run-time values, {len(operands) - 1} are given",
-        )
+        if len(operands) - 1 != count:
+            given = f"{len(operands) - 1} are given"
+            raise ValueError(f"the descriptor {described.descriptor} has {count} run-time values, {given}")
         for operand in operands[1:]:
-            expect(name_of(operand.type) == "i32", f"run-time lengths and strides are i32, not {operand.type}")
+            if name_of(operand.type) != "i32":
+                raise ValueError(f"run-time lengths and strides are i32, not {operand.type}")
 
 
 class WindowOp(Ck.Operation, name="make_window", traits=[ext.Pure]):
@@ -52,17 +51,16 @@ class WindowOp(Ck.Operation, name="make_window", traits=[ext.Pure]):
         operands = list(op.operation.operands)
         view = described_as(operands[0].type, ViewType)
         window = described_as(op.operation.results[0].type, WindowType)
-        expect(
-            (view.element, view.space, view.descriptor) == (window.element, window.space, window.descriptor),
-            "the window's element, space and descriptor must be its "
-            f"view's: {op.operation.results[0].type} over {operands[0].type}",
-        )
+        if (view.element, view.space, view.descriptor) != (window.element, window.space, window.descriptor):
+            types = f"{op.operation.results[0].type} over {operands[0].type}"
+            raise ValueError(f"the window's element, space and descriptor must be its view's: {types}")
         expect(
             len(operands) - 1 == len(window.lengths),
             f"a window of {len(window.lengths)} dimensions takes as many origins, not {len(operands) - 1}",
         )
         for origin in operands[1:]:
-            expect(name_of(origin.type) == "i32", f"origins are i32, not {origin.type}")
+            if name_of(origin.type) != "i32":
+                raise ValueError(f"origins are i32, not {origin.type}")
 
 
 class MoveWindowOp(Ck.Operation, name="move_window", traits=[ext.Pure]):

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from msgspec import Struct
@@ -153,7 +153,7 @@ def _trace_function(
             (argument, parameter.annotation) for argument, parameter in inspect.signature(function).parameters.items()
         ]
     )
-    taken = list(inspect.signature(function).parameters)
+    taken = _parameters(function)
     if taken != ["given"] and sorted(taken) != sorted(argument for argument, _ in annotations):
         raise TracingError(
             f"kernel '{name}' has the arguments {', '.join(argument for argument, _ in annotations) or 'none'}; its "
@@ -191,6 +191,15 @@ def _trace_function(
             )
         create("func.return", [], [])
     return tuple(argument for argument, _ in annotations)
+
+
+def _parameters(function: Callable[..., object]) -> list[str]:
+    """The names of a function's parameters; of a plain one as its code says, which takes a tenth of the time."""
+    if type(function) is not FunctionType or function.__dict__:  # what is wrapped takes what its signature says
+        return list(inspect.signature(function).parameters)
+    code = function.__code__
+    starred = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + starred])
 
 
 def _argument(name: str, annotation: Any) -> tuple[ir.Type, ir.Attribute]:

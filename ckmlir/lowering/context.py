@@ -53,6 +53,8 @@ class Lowering(Struct):
     """Assembly that offsets pass through, so that LLVM takes them for others in each turn of a loop."""
     has_many_arguments: bool = False
     """Whether scalar registers are short, since arguments fill most of them."""
+    is_straight: bool = False
+    """Whether every operation runs once: no loops and no branches."""
 
     def __post_init__(self) -> None:
         self.emit.divisor_of = Divisors().of
@@ -60,6 +62,7 @@ class Lowering(Struct):
         self.steps = _steps(self.function)
         self.in_pieces = IN_PIECES in self.function.attributes
         self.has_many_arguments = KernelArguments(self.function.regions[0].blocks[0]).are_many
+        self.is_straight = len(self.function.regions[0].blocks) == 1
 
     def begin(self, uses_lds: bool) -> None:
         """Create the thread's own indices at the start of the kernel, where they dominate everything."""

@@ -2,7 +2,7 @@
 
 Packed single-precision arithmetic (CDNA3 ISA, VOP3P) does two elements at once, but takes neither magnitudes nor
 halves: V_FMA_F32 has a modifier for one, V_FMA_MIX_F32 converts the other, where packed arithmetic would need another
-instruction for every element.
+instruction for every element. Halves that are converted anyway, for something else, are packed arithmetic's.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def lower(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 def _fuse(total: ir.Operation) -> bool:
     for number, other in ((0, 1), (1, 0)):
         product = producer(total.operands[number])
-        if product is None or product.name != "arith.mulf" or not _contracts(product) or not _used_once(product):
+        if product is None or product.name != "arith.mulf" or not _contracts(product) or not _summed(product):
             continue
         left, right = product.operands
         added = total.operands[other]
@@ -77,15 +77,34 @@ def _element(vector: ir.Value, number: int) -> ir.Value:
 
 
 def _is_free(vector: ir.Value) -> bool:
-    """Whether a vector has magnitudes, or halves that were converted, in whatever order."""
+    """Whether a vector has magnitudes, or halves that were converted for sums alone, in whatever order."""
     owner = producer(vector)
     if owner is None:
         return False
     if owner.name == vectors.SHUFFLE:
         return all(map(_is_free, owner.operands))
     return owner.name == "math.absf" or (
-        owner.name == "ck.convert" and isinstance(owner.operands[0].type.element_type, ir.F16Type)
+        owner.name == "ck.convert"
+        and isinstance(owner.operands[0].type.element_type, ir.F16Type)
+        and _for_sums(owner.results[0])
     )
+
+
+def _for_sums(vector: ir.Value) -> bool:
+    """Whether nothing takes a vector, or parts of it, but sums and products that are used once."""
+    users = [use.owner.operation for use in vector.uses]
+    return all(
+        _for_sums(user.results[0])
+        if user.name == vectors.SHUFFLE
+        else user.name in (FUSED, *SUMS) or (user.name == "arith.mulf" and _summed(user))
+        for user in users
+    )
+
+
+def _summed(product: ir.Operation) -> bool:
+    """Whether one sum takes a product, and nothing else does."""
+    users = [use.owner.operation for use in product.results[0].uses]
+    return len(users) == 1 and users[0].name in SUMS
 
 
 def _single(type_: ir.Type) -> bool:
@@ -94,7 +113,3 @@ def _single(type_: ir.Type) -> bool:
 
 def _contracts(op: ir.Operation) -> bool:
     return "fastmath" in op.attributes and "contract" in str(op.attributes["fastmath"])
-
-
-def _used_once(op: ir.Operation) -> bool:
-    return len(list(op.results[0].uses)) == 1

@@ -91,10 +91,14 @@ def _chosen(condition: Condition, choices: Sequence[ir.Value], *, shared: bool =
 
 
 def lower_arithmetic(state: Lowering, op: ir.Operation) -> list[ir.Value]:
-    """Arithmetic with a splat in the length of packed instructions."""
+    """Arithmetic with a splat in the length of packed instructions.
+
+    Where nothing is repeated no splat stays in registers, and LLVM has less to think about if vectors are whole.
+    """
     result, attributes = op.results[0].type, attributes_of(op)
-    vector = isinstance(result, ir.VectorType)
-    if not vector or not any(map(scalar_of, op.operands)) or vectors.length_of(op.results[0]) % PACKED:
+    whole = not isinstance(result, ir.VectorType) or vectors.length_of(op.results[0]) % PACKED != 0
+    stays = not state.is_straight or state.has_many_arguments
+    if whole or not stays or not any(map(scalar_of, op.operands)):
         return [value(op.name, result, op.operands, attributes)]
     type_ = vectors.vector_type(PACKED, result.element_type)
     parts = [

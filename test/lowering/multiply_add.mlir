@@ -51,6 +51,21 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
+  // Halves that are converted for something else anyway are not converted again.
+  // CHECK-LABEL: llvm.func @kept
+  // CHECK-NOT: math.fma
+  // CHECK: arith.addf %{{.*}}, %{{.*}} fastmath<contract> : vector<2xf32>
+  // CHECK: llvm.return
+  func.func @kept(%h: vector<4xf16>, %s: vector<2xf32>, %scale: f32) attributes {ck.waves = 1 : i32} {
+    %wide = "ck.convert"(%h) : (vector<4xf16>) -> vector<4xf32>
+    %part = vector.shuffle %wide, %wide [0, 1] : vector<4xf32>, vector<4xf32>
+    %square = arith.mulf %part, %part fastmath<contract> : vector<2xf32>
+    %sum = arith.addf %square, %s fastmath<contract> : vector<2xf32>
+    %scales = vector.broadcast %scale : f32 to vector<4xf32>
+    %scaled = arith.mulf %wide, %scales fastmath<contract> : vector<4xf32>
+    return
+  }
+
   // Without a magnitude or a half packed arithmetic does it; what may not be rounded once stays two operations, and so
   // does a product that is needed elsewhere.
   // CHECK-LABEL: llvm.func @others

@@ -1,5 +1,6 @@
 // Where a vector of comparisons decides, elements are compared and chosen one by one, a few at a time, and constants are
-// compared with what is left of a limit; arithmetic with a splat is done in pairs, whose scalar has a register of its own.
+// compared with what is left of a limit; arithmetic with a splat is done in pairs, whose scalar has a register of its own,
+// unless nothing is repeated and few arguments are given.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 
@@ -169,13 +170,32 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
-  // With few arguments no step takes a move for it.
+  // With few arguments no step takes a move for it, and without a loop vectors stay whole.
   // CHECK-LABEL: llvm.func @scaled_beside_few
   // CHECK-NOT: llvm.inline_asm
+  // CHECK: arith.mulf %{{.*}}, %{{.*}} fastmath<contract> : vector<4xf32>
   // CHECK: llvm.return
   func.func @scaled_beside_few(%s: vector<4xf32>, %scale: f32) attributes {ck.waves = 1 : i32} {
     %scales = vector.broadcast %scale : f32 to vector<4xf32>
     %product = arith.mulf %s, %scales fastmath<contract> : vector<4xf32>
+    return
+  }
+
+  // In a kernel that repeats something there are pairs, before the loop as well.
+  // CHECK-LABEL: llvm.func @scaled_before_a_loop
+  // CHECK-NOT: llvm.inline_asm
+  // CHECK-COUNT-2: arith.mulf %{{.*}}, %{{.*}} fastmath<contract> : vector<2xf32>
+  // CHECK: llvm.return
+  func.func @scaled_before_a_loop(%s: vector<4xf32>, %scale: f32, %end: i32) attributes {ck.waves = 1 : i32} {
+    %one = arith.constant 1 : i32
+    %scales = vector.broadcast %scale : f32 to vector<4xf32>
+    %product = arith.mulf %s, %scales fastmath<contract> : vector<4xf32>
+    cf.br ^step(%one : i32)
+  ^step(%at: i32):
+    %next = arith.addi %at, %one : i32
+    %more = arith.cmpi slt, %next, %end : i32
+    cf.cond_br %more, ^step(%next : i32), ^behind
+  ^behind:
     return
   }
 

@@ -15,6 +15,7 @@ from ckmlir.lang import (
     Kernel,
     Scalar,
     Tile,
+    View,
     cast,
     coordinates,
     f32,
@@ -69,14 +70,16 @@ class RowBlock:
         other: Scalar = getattr(self.given, name)
         return other.multiple_of(self.spec.align_of(name))
 
-    def rows_of(self, name: str) -> Any:
-        """An array of rows as a view, padded to whole blocks."""
+    def rows_of(self, name: str) -> View:
+        """An array of rows as a view, padded to whole blocks where they need not be whole."""
         array = self._arrays[name]
         stride = self.size(array.sizes[1])
         if array.strided:
             stride = getattr(self.given, f"{name}_stride").multiple_of(self.spec.align_of(array.sizes[1]))
         lengths = [self.size(size) for size in array.sizes]
-        return view(getattr(self.given, name), lengths, (stride, 1)).pad(self.spec.rows, self.spec.length)
+        everything = view(getattr(self.given, name), lengths, (stride, 1))
+        whole = array.sizes == ("m", "n") and not (self.spec.pad_m or self.spec.pad_n)
+        return everything if whole else everything.pad(self.spec.rows, self.spec.length)
 
     def load(self, name: str, column: Column) -> Tile:
         """A part of an array's rows, in f32."""
@@ -90,18 +93,22 @@ class RowBlock:
 
     def channels(self, name: str, column: Column) -> Any:
         """A part of an array of one element for every column, in f32, repeated for every row."""
-        everything = view(getattr(self.given, name), (self.n,), (1,)).pad(self.spec.length)
+        everything = view(getattr(self.given, name), (self.n,), (1,))
+        if self.spec.pad_n:
+            everything = everything.pad(self.spec.length)
         return cast(load(everything.window((self.spec.length,), (column,))), "f32")[None, :]
 
     def row_values(self, name: str) -> Tile:
         """An array of one element for every row, in f32."""
-        everything = view(getattr(self.given, name), (self.m,), (1,)).pad(self.spec.rows)
-        return cast(load(everything.window((self.spec.rows,), (self.first,))), "f32")
+        return cast(load(self._row_values(name).window((self.spec.rows,), (self.first,))), "f32")
 
     def store_row_values(self, tile: Tile, name: str) -> None:
         """Write an array of one element for every row."""
-        everything = view(getattr(self.given, name), (self.m,), (1,)).pad(self.spec.rows)
-        store(cast(tile, self._arrays[name].dtype), everything.window((self.spec.rows,), (self.first,)))
+        store(cast(tile, self._arrays[name].dtype), self._row_values(name).window((self.spec.rows,), (self.first,)))
+
+    def _row_values(self, name: str) -> View:
+        everything = view(getattr(self.given, name), (self.m,), (1,))
+        return everything.pad(self.spec.rows) if self.spec.pad_m else everything
 
     # -- whole rows
 
