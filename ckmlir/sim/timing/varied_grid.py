@@ -99,7 +99,8 @@ def estimate_varied_grid(
     alone = [estimate_workgroup(one.alone, None, busy_units) for one in times]
     full = [estimate_workgroup(one.together, None, busy_units) for one in times]
     known = np.array([one.length for one in samples.samples])
-    table = np.array([_cycles(*one, together) for one in zip(alone, full)])
+    ends = [workgroup_ends(one.together) for one in times]
+    table = np.array([_cycles(*one) for one in zip(alone, full, ends, strict=True)])
     part = every[:MOST_AT_ONCE]
     dealt = deal(
         part, known, table, compute_units=units, dies=device_dies(parameters),
@@ -134,10 +135,32 @@ def estimate_varied_grid(
     )
 
 
-def _cycles(alone: WorkgroupEstimate, full: WorkgroupEstimate, together: int) -> npt.NDArray[np.float64]:
-    """Cycles of a workgroup with 0, 1, … others of its kind beside it: as simulated with none and with all, in
-    proportion between, and no less than they all need of the busiest unit or of their share of memory."""
-    beside = np.arange(together)
-    simulated = alone.cycles + (full.cycles - alone.cycles) * beside / max(1, together - 1)
-    found: npt.NDArray[np.float64] = np.maximum(simulated, (beside + 1) * full.limiter[1])
+def workgroup_ends(timeline: Timeline) -> npt.NDArray[np.float64]:
+    """When each workgroup of a timeline ends, ascending, in cycles since the first began."""
+    groups = timeline.trace.groups
+    ends = [timeline.wave_end[groups == group].max() for group in timeline.trace.workgroups]
+    return np.sort(np.array(ends, dtype=np.float64)) - float(timeline.wave_start.min())
+
+
+def _cycles(
+    alone: WorkgroupEstimate, full: WorkgroupEstimate, ends: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Cycles of a workgroup with 0, 1, … others of its kind beside it, at most as many as `full` had.
+
+    Linear from none to all, so that by the `ends` of those simulated together as much is done as was. They do not take
+    as long as the last of them: the oldest goes first, and the last has the compute unit to itself in the end. No less
+    than all that are there need of the busiest unit or of their share of memory.
+    """
+    beside = np.arange(len(ends))
+    passed = np.diff(ends, prepend=0.0)[::-1]  # while 1, 2, … are there
+
+    def slowed(together: float) -> npt.NDArray[np.float64]:
+        return alone.cycles + (together - alone.cycles) * beside / max(1, len(ends) - 1)
+
+    low, high = alone.cycles, max(alone.cycles, float(ends[-1]))
+    while high - low > 0.5:
+        middle = (low + high) / 2
+        done = float((passed * (beside + 1) / slowed(middle)).sum())
+        low, high = (middle, high) if done > len(ends) else (low, middle)
+    found: npt.NDArray[np.float64] = np.maximum(slowed(high), (beside + 1) * full.limiter[1])
     return found

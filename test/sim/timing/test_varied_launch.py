@@ -41,6 +41,8 @@ def small_chip(chip: str, compute_units: int, on_die: int) -> Parameters:
         ("gfx942", {"h": 4, "sq": 1536, "d": 128, "mask": "top_left"}, 12, 6),
         ("gfx950", {"h": 6, "hk": 2, "sq": 1000, "sk": 1300, "d": 128, "mask": "bottom_right", "dtype": "bf16"}, 6, 3),
         ("gfx90a", {"b": 2, "h": 3, "sq": 1024, "d": 64, "mask": "top_left"}, 8, 8),
+        # Two on a compute unit, of which the older goes first: 1.16 if both took as long as the younger.
+        ("gfx950", {"b": 2, "h": 3, "sq": 1100, "d": 64, "mask": "top_left"}, 6, 6),
     ],
     ids=str,
 )
