@@ -31,6 +31,11 @@ CASES: list[tuple[str, str, Keys]] = [
     ("gfx950", "fmha_fwd", {**ROWS, "dtype": "bf16", "sq": 300, "schedule": "qr_woven_async", "d": 128}),
     ("gfx942", "fmha_fwd", {**ROWS, "dtype": "bf16", "sq": 300, "schedule": "qr_woven", "mask": "bottom_right"}),
     ("gfx950", "fmha_fwd_splitkv", {**ROWS, "dtype": "bf16", "sq": 3, "sk": 130, "splits": 4}),  # the last has no keys
+    *(("gfx942", "fmha_fwd", {**ROWS, "dtype": dtype, "sink": logit, "mask": "top_left", "sq": 20, "sk": 70})
+      for dtype in ("f16", "bf16") for logit in (-300, -95, -5, 5, 300)),
+    ("gfx90a", "fmha_fwd", {**ROWS, "dtype": "f32", "sink": -95, "sq": 5, "seqlens_k": (0,)}),
+    ("gfx950", "fmha_fwd", {**ROWS, "dtype": "bf16", "sink": 100, "sq": 300, "schedule": "qr_woven_async", "d": 128}),
+    ("gfx950", "fmha_fwd_splitkv", {**ROWS, "dtype": "bf16", "sq": 3, "sk": 130, "splits": 4, "sink": 60}),
 ]
 WIDE = [
     (chip, name, {**ROWS, **more, "dtype": dtype})
@@ -50,11 +55,13 @@ WIDE = [
 )
 def test_scores_at_both_ends_of_the_cap(chip: str, name: str, keys: Keys) -> None:
     """Queries whose scores are all at one end of the largest cap, or at both, or not numbers, and ordinary ones."""
-    target, operator = get_target(chip), find_operator(name)
-    problem = operator.problem(**keys, soft_cap=MOST[keys["dtype"]])
+    target, operator, logit = get_target(chip), find_operator(name), keys.get("sink")
+    problem = operator.problem(**{**keys, "sink": logit is not None}, soft_cap=MOST[keys["dtype"]])
     assert is_level(problem) and "softcap_level" in operator.spec(problem, target).parts
     arrays = dict(operator.inputs(problem, target, seed=3))
     q, k = arrays["q"], arrays["k"]
+    if logit is not None:
+        arrays["sink"][:] = logit
     k[..., 0], q[..., 0] = 16, 0
     k[..., 1::2, 1] = 16
     k[..., ::2, 1] = -16
@@ -66,7 +73,7 @@ def test_scores_at_both_ends_of_the_cap(chip: str, name: str, keys: Keys) -> Non
     comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
     assert comparisons and all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
     lse = np.asarray(result.outputs["lse"])[0, 0]
-    if problem.mask.kind == "none" and problem.sq > 3 and "seqlens_k" not in keys:
+    if problem.mask.kind == "none" and problem.sq > 3 and not {"seqlens_k", "sink"} & set(keys):
         cap, count = MOST[keys["dtype"]], np.log(problem.sk)
         np.testing.assert_allclose(lse[:4], [count - cap, count + cap, cap + np.log(problem.sk / 2), count + cap], 1e-4)
 
@@ -104,8 +111,8 @@ def test_which_caps(cap: float, more: Keys, word: str) -> None:
 
 
 def test_what_joins_the_sum_from_elsewhere_keeps_the_largest() -> None:
-    """A logit has no bound, and skipped blocks are far below the largest; a part that says nothing keeps it."""
+    """Skipped blocks are far below the largest; a part that says nothing keeps it. A logit is known before."""
     kinds = [kind for kind in {*PARTS, *PAGED_PARTS, Skip} if issubclass(kind, WeightPart)]
-    assert {kind.name for kind in kinds if not kind.levels} == {"sink", "skip"}
-    assert not is_level(find_operator("fmha_fwd").problem(soft_cap=30, sink=1, dtype="bf16"))
+    assert {kind.name for kind in kinds if not kind.levels} == {"skip"}
+    assert is_level(find_operator("fmha_fwd").problem(soft_cap=30, sink=1, dtype="bf16"))
     assert not is_level(find_operator("sparse_attention").problem(soft_cap=30, pv_threshold=8, dtype="bf16"))

@@ -270,7 +270,7 @@ def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
         need = output + 2 * scores + tiles + moving // threads // 4 + operand + woven_registers(spec.parts)
         if not target.has("lds_transpose_read"):
             need += woven_places(spec.dtype, spec.source, keys)
-            need += woven_mask(spec.dtype, spec.mask, ragged=spec.pad_sk)
+            need += woven_mask(spec.dtype, spec.mask, spec.parts, ragged=spec.pad_sk)
         return Resources(name, value, threads, lds, output, need, pinned=True)
     # Every wave reads all of K, then V, or its share.
     row = max(spec.d_tile * size, spec.dv_tile * v_size)

@@ -3,7 +3,8 @@
 A softmax takes weights from its query's largest score, so that none overflows. Where exponents to the base 2 of scores,
 masked ones apart, lie within ±REACH, weights may as well be taken from the exponent 0: nothing is looked for, and no
 sum is rescaled. What P is rounded to holds all weights as normal numbers then, and f32 their sums; times V these are
-within f32 but for values near its ends, of which `fmha_tolerances` says what is lost.
+within f32 but for values near its ends, of which `fmha_tolerances` says what is lost. A logit that joins a query's sum
+is known before the first key, so that weights are taken from it where it is positive.
 """
 
 from __future__ import annotations
@@ -33,10 +34,18 @@ def is_level(problem: Problem) -> bool:
     return all(part.levels for part in weight_parts(problem)) and any(part.level for part in score_parts(problem))
 
 
-def sums_of_weights(problem: Problem, arrays: Mapping[str, Array]) -> Array:
-    """Those of each query, in LSE's layout, of weights taken from one exponent; 1 where a query attends to nothing."""
-    found = np.ones(lse_shape(problem))
+def sums_of_weights(problem: Problem, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Those of each query, in LSE's layout, of weights taken from one exponent: of keys alone, from the exponent 0, as
+    shares of keys may have to hold them, and with the logit that joins them, from that where it is positive; 1
+    for no sum.
+    """
+    alone, joined = np.ones(lse_shape(problem)), np.ones(lse_shape(problem))
     for one in scored(problem, arrays):
-        _, total = softmax(one.scores, np.array([]))
-        lse_rows(problem, found, one.place)[:] = np.exp(np.where(np.isfinite(total), total, 0.0))
-    return found
+        logits = np.array([part.logit(problem, one.place, arrays) for part in weight_parts(problem)])
+        start = logits.max(initial=0.0)
+        for found, others, shift in ((alone, logits[:0], 0.0), (joined, logits, start)):
+            _, total = softmax(one.scores, others)
+            with np.errstate(invalid="ignore"):
+                exponent = total - shift
+            lse_rows(problem, found, one.place)[:] = np.exp(np.where(np.isfinite(exponent), exponent, 0.0))
+    return alone, joined

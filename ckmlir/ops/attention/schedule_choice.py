@@ -67,12 +67,13 @@ def woven_places(dtype: str, source: str, keys: int) -> int:
     return WOVEN_PLACES * listed
 
 
-def woven_mask(dtype: str, mask: str, *, ragged: bool) -> int:
+def woven_mask(dtype: str, mask: str, parts: Sequence[str], *, ragged: bool) -> int:
     """Registers that a woven loop needs for a mask, on the same chips; `ragged`: keys may end within a block. With
     blocks of 256 queries and 128 channels f16 spilled 2 to 4 beside windows, and 2 beside a causal mask; sink tokens 2
-    to 7 scalar ones in both types."""
+    to 7 scalar ones in both types. Beside a logit with weights from one exponent ragged keys spilled one in f16."""
     cut = mask == "window" or (mask == "causal" and ragged)
-    return WOVEN_MASK * (mask == "sinks" or (cut and dtype == "f16"))
+    joined = ragged and {"softcap_level", "sink"} <= set(parts)
+    return WOVEN_MASK * (mask == "sinks" or ((cut or joined) and dtype == "f16"))
 
 
 def weaves_beside(parts: Sequence[str], mask: str, source: str, keys: int) -> bool:

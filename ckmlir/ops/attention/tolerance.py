@@ -72,8 +72,8 @@ def fmha_tolerances(
     largest, highest = (problem.v_scale * factors * found(problem, arrays) for found in (largest_values, largest_sums))
     lost = np.minimum(largest, dtype.least_normal * factors) if flushes else 0.0
     if is_level(problem):
-        total = _by_batch(problem, sums_of_weights(problem, arrays))[..., None]
-        highest = 2 * largest * np.maximum(total, 1.0)
+        alone, total = (_by_batch(problem, sums)[..., None] for sums in sums_of_weights(problem, arrays))
+        highest = 2 * largest * np.maximum(alone, 1.0)
         lost = lost + problem.v_scale * factors * (problem.sk + 1) * LEAST_NORMAL_F32 / total
     smallest = dtype.least_normal if flushes else dtype.underflow
     if dtype.name == "fp8":  # its matrix instructions take denormals, and weights are multiplied before

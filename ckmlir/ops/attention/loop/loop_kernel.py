@@ -148,6 +148,9 @@ class Weights(Protocol):
     def start(self, form: Form) -> list[Tile]:
         """The state before the first block."""
 
+    def joined(self, form: Form, exponents: Tile) -> list[Tile]:
+        """That state where an exponent to the base 2 of each query joins the sum of weights."""
+
     def top(self, scores: Tile, state: Sequence[Tile]) -> Any:
         """What a block changes for all weights, such as their largest score; stage `top`."""
 

@@ -31,9 +31,12 @@ class Units(Struct, frozen=True):
 
     def score(self, exponent: Tile) -> Tile:
         """Exponents to the base 2 as the state would have them."""
-        rest = exponent if self.more is None else exponent - self.more
-        score: Tile = rest / self.scale
+        score: Tile = self.rest(exponent) / self.scale
         return score
+
+    def rest(self, exponent: Tile) -> Tile:
+        """Exponents to the base 2 without what is added to all."""
+        return exponent if self.more is None else exponent - self.more
 
     def larger(self, before: Tile, scores: Tile) -> Tile:
         """The largest scores of all keys so far, from those before a block and the block's."""

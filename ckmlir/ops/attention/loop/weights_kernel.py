@@ -13,6 +13,8 @@ from ckmlir.ops.attention.loop.loop_kernel import Form, Sums, Weights
 from ckmlir.ops.attention.loop.units_kernel import Units
 
 INFINITY = float("inf")
+LEAST_SUM = 2.0**-100
+"""What weights that are taken from one exponent are above (`ops.attention.level`)."""
 ROUNDINGS = 2.0**-22
 """What several roundings of f32 change at most, relative to the number."""
 
@@ -56,6 +58,12 @@ class Softmax(Struct, frozen=True):
         """See `loop_kernel.Weights`."""
         shape = (form.queries,)
         return [full(shape, -INFINITY, "f32", form.row_layout), zeros(shape, "f32", form.row_layout)]
+
+    def joined(self, form: Form, exponents: Tile) -> list[Tile]:
+        """See `loop_kernel.Weights`: they are the largest so far, and have a weight of one."""
+        largest = self.units.score(exponents)
+        one = full((form.queries,), 2.0**self.boost, "f32", form.row_layout)
+        return [largest, where(largest > -INFINITY, one, 0.0)]
 
     def top(self, scores: Tile, state: Sequence[Tile]) -> Top | None:
         """See `loop_kernel.Weights`."""
@@ -107,11 +115,19 @@ class Softmax(Struct, frozen=True):
 
 
 class Level(Softmax, frozen=True):
-    """Exponentials of scores that are bounded, taken from 0 for all queries; the state is their sum."""
+    """Exponentials of scores that are bounded, taken from 0 for all queries; the state is their sum.
+
+    In front of it the state has the exponent that joins the sum, if any. Nothing bounds that: weights are taken from it
+    where it is positive, so that the sum is at least one there.
+    """
 
     def start(self, form: Form) -> list[Tile]:
         """See `loop_kernel.Weights`."""
         return super().start(form)[1:]
+
+    def joined(self, form: Form, exponents: Tile) -> list[Tile]:
+        """See `loop_kernel.Weights`."""
+        return [exponents, exp2(exponents - maximum(exponents, 0.0))]
 
     def top(self, scores: Tile, state: Sequence[Tile]) -> None:
         """See `loop_kernel.Weights`: nothing changes."""
@@ -119,16 +135,28 @@ class Level(Softmax, frozen=True):
 
     def weigh(self, scores: Tile, state: Sequence[Tile], top: Any, key: Scalar) -> tuple[Tile, list[Tile]]:
         """See `loop_kernel.Weights`."""
-        weights = exp2(self.units.whole(self.units.exponent(scores)))
-        return weights, [state[0] + self.units.summed(weights)]
+        *joined, total = state
+        if joined:
+            exponents = self.units.above(scores, self.units.rest(maximum(joined[0], 0.0)))
+        else:
+            exponents = self.units.whole(self.units.exponent(scores))
+        weights = exp2(exponents)
+        return weights, [*joined, total + self.units.summed(weights)]
 
     def rescale(self, total: Tile, top: Any) -> Tile:
         """See `loop_kernel.Weights`."""
         return total
 
-    def whole(self, state: Sequence[Tile]) -> float:
+    def whole(self, state: Sequence[Tile]) -> Tile | float:
         """See `Softmax`."""
-        return 0.0
+        *joined, _ = state
+        return maximum(joined[0], 0.0) if joined else 0.0
+
+    def logarithm(self, state: Sequence[Tile]) -> Tile:
+        """See `loop_kernel.Weights`. A sum that is less than any key's weight is that of what joined it, which f32
+        may not hold."""
+        found, (*joined, total) = super().logarithm(state), state
+        return where(total < LEAST_SUM, joined[0] * math.log(2), found) if joined else found
 
 
 def softmax(units: Units, boost: int, slack: float, *, level: bool) -> Softmax:
@@ -160,6 +188,10 @@ class Around:
     def start(self, form: Form) -> list[Tile]:
         """See `loop_kernel.Weights`."""
         return self.inner.start(form)
+
+    def joined(self, form: Form, exponents: Tile) -> list[Tile]:
+        """See `loop_kernel.Weights`."""
+        return self.inner.joined(form, exponents)
 
     def top(self, scores: Tile, state: Sequence[Tile]) -> Any:
         """See `loop_kernel.Weights`."""

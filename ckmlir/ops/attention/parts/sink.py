@@ -31,6 +31,7 @@ class Sink(WeightPart):
 
     name = "sink"
     packs = True
+    levels = True
     keys = (Flag("sink", False, "a logit of each head joins the sum of exponentials"),)
 
     @classmethod
@@ -60,17 +61,14 @@ class Sink(WeightPart):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form, weights: Weights) -> Weights:
-        from ckmlir.lang import full, where
         from ckmlir.ops.attention.loop.weights_kernel import Around
 
         logit = work.share.once(work.rows.numbers(given.sink, work.first, form) * LOG2_E, -INFINITY)
 
         class Sunk(Around):
-            """The softmax begins with the logit as its maximum, whose weight is one."""
+            """The softmax begins with the logit."""
 
             def start(self, form: Form) -> list[Tile]:
-                largest = self.units.score(logit)
-                one = full((form.queries,), 2.0**self.boost, "f32", form.row_layout)
-                return [largest, where(largest > -INFINITY, one, 0.0)]
+                return self.joined(form, logit)
 
         return Sunk(weights)
