@@ -1,5 +1,5 @@
 """`python -m ckmlir`: the command, where its script is not on the path."""
 
-from ckmlir.tools.cli import main
+from ckmlir.tools.scripts import status_of
 
-raise SystemExit(main())
+raise SystemExit(status_of("ckmlir", "ckmlir.tools.cli"))

@@ -14,9 +14,10 @@ from typing import NoReturn, Protocol
 
 from ckmlir import __version__
 from ckmlir.errors import CkmlirError, absent, suggest
-from ckmlir.tools.interrupts import INTERRUPTED, prompt_interrupts
-from ckmlir.tools.output import BAD_REQUEST, PrintingParser, leave, with_standard_output
+from ckmlir.tools.interrupts import prompt_interrupts
+from ckmlir.tools.output import BAD_REQUEST, PrintingParser, with_standard_output
 from ckmlir.tools.progress import begin_silence
+from ckmlir.tools.scripts import INTERRUPTED
 
 DISAGREES = 1
 
@@ -71,11 +72,6 @@ class Parser(PrintingParser):
 
     def error(self, message: str) -> NoReturn:
         raise CkmlirError(f"{message}; see {self.prog} --help")
-
-
-def script() -> NoReturn:
-    """`main` as a process of its own, which ends with it."""
-    leave(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-INTERRUPTED = 130  # as shells say it of what SIGINT ended
+from ckmlir.tools.scripts import INTERRUPTED
+
 PATIENCE = 0.3
 """Seconds for Python to take an interrupt."""
 MOMENT = 0.02

@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -23,8 +23,9 @@ from ckmlir import plug_ins
 from ckmlir.errors import CkmlirError
 from ckmlir.files import write_file
 from ckmlir.passes.registry import PASSES, find_pass
-from ckmlir.tools.interrupts import INTERRUPTED, prompt_interrupts
-from ckmlir.tools.output import BAD_REQUEST, PrintingParser, leave, with_standard_output
+from ckmlir.tools.interrupts import prompt_interrupts
+from ckmlir.tools.output import BAD_REQUEST, PrintingParser, with_standard_output
+from ckmlir.tools.scripts import INTERRUPTED
 
 if TYPE_CHECKING:
     from ckmlir.diagnostics import Diagnostic
@@ -72,11 +73,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--traceback", action="store_true", help="show where ckmlir itself failed, for defects of ckmlir")
     add("--list-passes", action="store_true", help="list ours, plug-ins' and those named, with their options, and exit")
     return parser
-
-
-def script() -> NoReturn:
-    """`main` as a process of its own, which ends with it."""
-    leave(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

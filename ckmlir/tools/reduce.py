@@ -19,12 +19,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
-from ckmlir.tools.interrupts import INTERRUPTED, prompt_interrupts
-from ckmlir.tools.output import BAD_REQUEST, PrintingParser, leave, with_standard_output
+from ckmlir.tools.interrupts import prompt_interrupts
+from ckmlir.tools.output import BAD_REQUEST, PrintingParser, with_standard_output
+from ckmlir.tools.scripts import INTERRUPTED
 
 if TYPE_CHECKING:
     from ckmlir.passes.reproducer import Replay
@@ -55,11 +56,6 @@ def _seconds(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: expected a whole number of at least 1")
     return int(text)
-
-
-def script() -> NoReturn:
-    """`main` as a process of its own, which ends with it."""
-    leave(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from ckmlir.tools.interrupts import INTERRUPTED, prompt_interrupts
+from ckmlir.tools.interrupts import prompt_interrupts
+from ckmlir.tools.scripts import INTERRUPTED
 
 STUCK = """
 import ctypes, signal
@@ -31,6 +32,30 @@ def test_a_function_that_does_not_return_is_left() -> None:
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert (process.returncode, said) == (INTERRUPTED, b"tool: interrupted\n")
+
+
+# An interrupt while the command's module is imported, before anything of it runs.
+EARLY = """
+import signal, sys
+from ckmlir.tools import scripts
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Finder:
+    def find_spec(name, path, target=None):
+        if name == "argparse":
+            sys.meta_path.remove(Finder)
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Finder)
+sys.modules.pop("argparse", None)
+scripts.{function}()
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "tool"), [("ckmlir", "ckmlir"), ("ckmlir_opt", "ckmlir-opt"), ("ckmlir_reduce", "ckmlir-reduce")]
+)
+def test_an_interrupt_of_the_first_imports_is_one_line(function: str, tool: str) -> None:
+    ended = subprocess.run([sys.executable, "-c", EARLY.format(function=function)], capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (INTERRUPTED, f"{tool}: interrupted\n".encode())
 
 
 def test_python_raises_it_and_all_is_as_before() -> None:
