@@ -16,6 +16,7 @@ PARTS: dict[str, tuple[dict[str, Any], int]] = {
     "soft cap": ({"soft_cap": 30}, 101),
     "soft cap that f16 needs no largest score for": ({"soft_cap": 9}, 41),
     "ALiBi": ({"alibi": "head"}, 63),
+    "soft cap beside a sink's logit": ({"soft_cap": 9, "sink": 1}, 41),
     "bias": ({"bias": "head"}, 35),
     "dropout": ({"dropout": 0.2}, 142),
 }
@@ -60,6 +61,15 @@ def test_what_a_part_adds(chip: str) -> None:
         names = [one.mnemonic for one in loop.instructions]
         assert names.count("v_fma_mix_f32") == (32 if name == "bias" else 0)
         assert not {"v_cvt_f32_f16", "v_and_b32"} & set(names)
+
+
+@pytest.mark.parametrize(("chip", "most"), [("gfx942", 54), *(
+    pytest.param(*one, marks=pytest.mark.full) for one in (("gfx90a", 51), ("gfx950", 63))
+)])  # fmt: skip
+def test_what_a_bias_of_bf16_adds(chip: str, most: int) -> None:
+    """No instruction converts and adds there; keys of whole blocks are not compared."""
+    added = steady(chip, bias="head", dtype="bf16").mix["valu"] - steady(chip, dtype="bf16").mix["valu"]
+    assert added <= most
 
 
 ROWS = {"gfx942": 459, "gfx950": 379}
@@ -133,8 +143,9 @@ SCALARS: list[tuple[str, str, dict[str, Any]]] = [
                                       "kv_layout": "vectorised", "scales": "page", "out": "fp8"}),
     ("gfx90a", "fmha_fwd", {"h": 8, "hk": 1, "seqlens_q": (63, 100), "seqlens_k": (1, 300), "mask": "window:0,65,17",
                             "v_layout": "columns", "soft_cap": 30, "dropout": 0.2, "seeds": "memory"}),
+    ("gfx942", "fmha_fwd", {"b": 2, "h": 16, "sq": 4096, "sk": 4001, "d": 128, "soft_cap": 9, "sink": 1}),
 ]
-"""What kept up to 66 scalar registers in lanes of vector registers."""
+"""What kept up to 66 scalar registers in lanes of vector registers, or, as the last, a vector register in memory."""
 
 
 AROUND = ("gfx950", "fmha_fwd", {"h": 16, "dtype": "fp4", "d": 64, "dv": 128, "mode": "group", "seqlens_q": (4096, 40),
