@@ -62,7 +62,8 @@ def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type
         return value(name, vectors.vector_type(vectors.length_of(source), target), [source])
     if not is_float(source.type.element_type) and not is_float(target):
         if have != "i1" and bits(target) < bits(source.type.element_type):
-            return _saturate(source, target)
+            limited = _limited(source, target)
+            return value("arith.trunci", vectors.vector_type(vectors.length_of(source), target), [limited])
         widened = "arith.extui" if have == "i1" else "arith.extsi"  # a condition that holds is 1
         return value(widened, vectors.vector_type(vectors.length_of(source), target), [source])
     if have == "i8" and want == "f32":
@@ -72,7 +73,7 @@ def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type
     if have in ("f32", "f64") and want in INTEGERS:
         if want != "i8":
             return _to_integer(source, target)
-        return _saturate(_to_integer(source, ir.IntegerType.get_signless(32)), target)
+        return _bytes(_limited(_to_integer(source, ir.IntegerType.get_signless(32)), target))
     if "f32" not in (have, want) and have != "f64":
         return convert(state, op, convert(state, op, source, ir.F32Type.get()), target)
     fail(op, f"no conversion from {op.operands[0].type.element_type} to {op.results[0].type.element_type}")
@@ -295,22 +296,22 @@ def _from_i8(source: ir.Value) -> ir.Value:
     return value("arith.sitofp", vectors.vector_type(length, f32), [single])
 
 
-def _saturate(source: ir.Value, target: ir.Type) -> ir.Value:
+def _limited(source: ir.Value, target: ir.Type) -> ir.Value:
     """Integers limited to what a narrower type holds."""
     most = (1 << bits(target) - 1) - 1
-    limited = arith.maxsi(arith.minsi(source, _splat(most, source.type)), _splat(-most - 1, source.type))
-    length, (have, want) = vectors.length_of(source), (bits(source.type.element_type), bits(target))
-    if (have, want) == (32, 8) and length % 4 == 0:
-        return bitcast(_lowest_bytes(limited), vectors.vector_type(length, target))
-    return value("arith.trunci", vectors.vector_type(length, target), [limited])
+    return arith.maxsi(arith.minsi(source, _splat(most, source.type)), _splat(-most - 1, source.type))
 
 
-def _lowest_bytes(source: ir.Value) -> ir.Value:
-    """The lowest byte of each word, by three instructions for four; LLVM would take five."""
-    found = [vectors.element(source, place) for place in range(vectors.length_of(source))]
+def _bytes(source: ir.Value) -> ir.Value:
+    """The lowest byte of each word: by three instructions for four where LLVM would take five. Of integers that a
+    kernel has taken out of words itself LLVM sees that they are in one."""
+    length, i8 = vectors.length_of(source), ir.IntegerType.get_signless(8)
+    if length % 4:
+        return value("arith.trunci", vectors.vector_type(length, i8), [source])
+    found = [vectors.element(source, place) for place in range(length)]
     for selector in (LOWEST_BYTES, LOWER_HALVES):
         found = [permuted(high, low, number(selector)) for low, high in zip(found[::2], found[1::2], strict=True)]
-    return vectors.from_elements(found)
+    return bitcast(vectors.from_elements(found), vectors.vector_type(length, i8))
 
 
 def _splat(number: int, type_: ir.Type) -> ir.Value:

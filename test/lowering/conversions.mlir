@@ -134,7 +134,7 @@ module attributes {ck.target = "CHIP"} {
   }
 
   // i8 saturates, from floats by the conversion to i32 and then like wider integers; NaN becomes 0 without a comparison.
-  // Three instructions put four bytes together.
+  // Three instructions put four bytes together; those of integers LLVM puts together, which may be a word's already.
   // CHECK-LABEL: llvm.func @saturate
   // CHECK: math.roundeven
   // CHECK: llvm.call_intrinsic "llvm.fptosi.sat"
@@ -146,6 +146,7 @@ module attributes {ck.target = "CHIP"} {
   // CHECK: llvm.amdgcn.perm
   // CHECK-NOT: llvm.amdgcn.perm
   // CHECK: arith.minsi %{{.*}} : vector<4xi32>
+  // CHECK: arith.trunci %{{.*}} : vector<4xi32> to vector<4xi8>
   // CHECK: arith.minsi %{{.*}} : vector<4xi16>
   // CHECK: arith.maxsi %{{.*}} : vector<4xi16>
   // CHECK: arith.trunci %{{.*}} : vector<4xi16> to vector<4xi8>

@@ -24,10 +24,12 @@ atexit.register(print, "called at the end", file=sys.stderr)
     ids=str,
 )
 def test_a_command_leaves_at_once(tool: str, words: list[str], status: int) -> None:
-    begin = f"{HEAVY}\nsys.argv[1:] = {words!r}\nfrom ckmlir.tools.{tool} import main, script\n"
+    function = {"cli": "ckmlir", "opt": "ckmlir_opt"}[tool]
+    imports = f"from ckmlir.tools.{tool} import main\nfrom ckmlir.tools import scripts\n"
+    begin = f"{HEAVY}\nsys.argv[1:] = {words!r}\n{imports}"
     at_once, as_python = (
         subprocess.run([sys.executable, "-c", f"{begin}{end}"], capture_output=True, text=True)
-        for end in ("script()", "sys.exit(main())")
+        for end in (f"scripts.{function}()", "sys.exit(main())")
     )
     assert at_once.returncode == as_python.returncode == status
     assert "taken apart" not in at_once.stdout and "taken apart" in as_python.stdout
