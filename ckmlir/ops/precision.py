@@ -68,6 +68,14 @@ def in_f32(values: Array) -> Array:
     return found
 
 
+def may_overflow(values: Array, error: Array) -> Array:
+    """Where f32 may have a number or an infinity, of values that may be wrong by an error."""
+    size = np.abs(values)
+    with np.errstate(invalid="ignore"):
+        found: Array = (size - error < OVERFLOW) & (size + error >= OVERFLOW)
+    return found
+
+
 def order_decides(terms: Array, axis: int | tuple[int, ...], precision: Precision = F32) -> Array:
     """Sums along `axis` of which a part may overflow, so that it depends on the order what comes out.
 

@@ -108,6 +108,19 @@ def test_rows_of_zeros_quantise_to_zeros() -> None:
     assert not outputs["q"].any() and (outputs["yscale"] == 2.0**-126).all()
 
 
+def test_a_scale_is_open_where_an_element_may_overflow_or_not() -> None:
+    """Of equal elements of 1e20 f32 may have deviations of a step, which count for one beside eps: y is 0 or 2e20."""
+    operator, problem, arrays = made("layernorm2d", m=2, n=3, dtype="f32", quant="smooth")
+    for name in ("gamma", "beta", "smooth"):
+        arrays[name][:] = 1e20
+    arrays["x"][:] = [[1e20, 1e20, 1e20], [1, 2, 3]]
+    reference = operator.expected(problem, arrays, GFX942)
+    assert np.isinf(reference["yscale"]).all()
+    tolerances = operator.tolerances(problem, arrays, reference, GFX942)
+    for name in ("q", "yscale"):
+        assert np.asarray(tolerances[name].unspecified).ravel().tolist() == [True, False]
+
+
 def test_moe_smoothquant_takes_the_scales_of_the_expert() -> None:
     operator, problem, arrays = made("moe_smoothquant", m=4, n=16, experts=3, k=2)
     arrays["topk_ids"][1, 0], arrays["topk_ids"][2, 1] = -1, 3

@@ -24,7 +24,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.normalization.norm import Normalized, zero_times_infinity
 from ckmlir.ops.normalization.rmsnorm2d import rms_normalized
-from ckmlir.ops.precision import UNIT, in_f32
+from ckmlir.ops.precision import UNIT, in_f32, may_overflow
 from ckmlir.ops.request import Choice, Flag, Integer, Real
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, channels_in, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec
@@ -97,6 +97,7 @@ class AddRmsnorm2dRdquant(QuantizingOperator[AddRmsnorm2dRdquantOptions, AddRmsn
         """x: one f32 addition and its rounding; q: the steps that the error of y may cross."""
         _, found = self._normalized(problem, arrays)
         free = zero_times_infinity(arrays, lambda plain: self._normalized(problem, plain)[1])
+        free = free | may_overflow(found.y, found.y_error)
         dtype = find_dtype(problem.dtype)
         tolerances = {
             "x": Tolerance(

@@ -21,7 +21,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.precision import UNIT, in_f32
+from ckmlir.ops.precision import UNIT, in_f32, may_overflow
 from ckmlir.ops.request import Choice, Flag, Integer, Key, Real
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, channels_in, row_values_out, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec
@@ -154,7 +154,7 @@ class Norm(QuantizingOperator[C, R]):
         found = self.normalized(problem, arrays, x, x_error)
         outputs = {"y": found.y, "sum": x, **found.statistics}
         if problem.options.out != "none":
-            outputs.update(quantize(problem.options, target, _smoothed(in_f32(found.y), arrays)))
+            outputs.update(quantize(problem.options, target, in_f32(_smoothed(in_f32(found.y), arrays))))
         return {name: outputs[name] for name in self.output_names(problem)}
 
     def tolerances(
@@ -175,10 +175,11 @@ class Norm(QuantizingOperator[C, R]):
             own = undecided & (name != "mean")
             tolerances[name] = Tolerance(UNIT, error, "f32 sums of a row, see the operator", own)
         if problem.options.out != "none":
-            y, y_error = _smoothed(in_f32(found.y), arrays), _smoothed(found.y_error, arrays, magnitude=True)
-            y_error = y_error + UNIT * np.abs(y)
+            y, y_error = (_smoothed(values, arrays) for values in (in_f32(found.y), found.y_error))
+            y_error = np.abs(y_error) + UNIT * np.abs(y)
+            free = free | may_overflow(found.y, found.y_error) | may_overflow(y, y_error)
             scale = reference["yscale"]
-            tolerances.update(quantized_tolerances(problem.options, target, y, y_error, scale, free))
+            tolerances.update(quantized_tolerances(problem.options, target, in_f32(y), y_error, scale, free))
         return {name: tolerances[name] for name in reference}
 
 
@@ -206,9 +207,8 @@ def _sum(arrays: Mapping[str, Array]) -> tuple[Array, Array]:
         return x, (len(parts) - 1) * UNIT * size
 
 
-def _smoothed(y: Array, arrays: Mapping[str, Array], magnitude: bool = False) -> Array:
+def _smoothed(y: Array, arrays: Mapping[str, Array]) -> Array:
     if "smooth" not in arrays:
         return y
-    smooth = arrays["smooth"].astype(np.float64)
     with np.errstate(invalid="ignore"):
-        return y * np.abs(smooth) if magnitude else in_f32(y * smooth)
+        return y * arrays["smooth"].astype(np.float64)
