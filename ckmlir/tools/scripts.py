@@ -30,6 +30,10 @@ def status_of(tool: str, module: str) -> int:
     """The exit status of the `main` of `module`, which is imported here; `tool` is what a message begins with."""
     try:
         status: int = import_module(module).main()
+    except SystemExit as end:  # argparse's, behind help and versions; commands leave at once all the same
+        if isinstance(end.code, str):
+            raise
+        return end.code or 0
     except KeyboardInterrupt:
         write(STANDARD_ERROR, f"{tool}: interrupted\n".encode())
         return INTERRUPTED

@@ -20,11 +20,16 @@ atexit.register(print, "called at the end", file=sys.stderr)
 
 @pytest.mark.parametrize(
     ("tool", "words", "status"),
-    [("cli", ["list", "copy", "--arch", "gfx90a"], 0), ("cli", ["lst"], 2), ("opt", ["--list-passes"], 0)],
+    [
+        ("cli", ["list", "copy", "--arch", "gfx90a"], 0),
+        ("cli", ["lst"], 2),
+        ("opt", ["--list-passes"], 0),
+        ("reduce", ["--help"], 0),
+    ],
     ids=str,
 )
 def test_a_command_leaves_at_once(tool: str, words: list[str], status: int) -> None:
-    function = {"cli": "ckmlir", "opt": "ckmlir_opt"}[tool]
+    function = {"cli": "ckmlir", "opt": "ckmlir_opt", "reduce": "ckmlir_reduce"}[tool]
     imports = f"from ckmlir.tools.{tool} import main\nfrom ckmlir.tools import scripts\n"
     begin = f"{HEAVY}\nsys.argv[1:] = {words!r}\n{imports}"
     at_once, as_python = (
