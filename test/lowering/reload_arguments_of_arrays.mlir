@@ -4,7 +4,7 @@
 // RUN: ckmlir-opt %s --ck-reload-arguments | filecheck %s
 
 module {
-  // CHECK-LABEL: llvm.func @seven
+  // CHECK-LABEL: llvm.func @six
   // CHECK: llvm.cond_br %{{.*}}, ^[[WAY:.*]], ^[[BEHIND:.*]]{{$}}
   // CHECK: ^[[WAY]]:{{.*}}
   // CHECK: llvm.inline_asm has_side_effects "", "=s,0"
@@ -19,14 +19,14 @@ module {
   // CHECK: %[[WAVE:.*]] = rocdl.readfirstlane %[[NUMBER]]
   // CHECK: llvm.store %[[SIZE]]
   // CHECK: llvm.store %[[WAVE]]
-  llvm.func @seven(%count: i32, %size: i64, %p0: !llvm.ptr<1>, %p1: !llvm.ptr<1>, %p2: !llvm.ptr<1>, %p3: !llvm.ptr<1>, %p4: !llvm.ptr<1>, %p5: !llvm.ptr<1>, %p6: !llvm.ptr<1>) {
+  llvm.func @six(%count: i32, %size: i64, %p0: !llvm.ptr<1>, %p1: !llvm.ptr<1>, %p2: !llvm.ptr<1>, %p3: !llvm.ptr<1>, %p4: !llvm.ptr<1>, %p5: !llvm.ptr<1>) {
     %zero = llvm.mlir.constant(0 : i32) : i32
     %none = llvm.mlir.constant(0 : i16) : i16
     %a = llvm.mlir.constant(dense<1.0> : vector<4xf16>) : vector<4xf16>
     %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
-    %six = llvm.mlir.constant(6 : i32) : i32
+    %shift = llvm.mlir.constant(6 : i32) : i32
     %thread = rocdl.workitem.id.x : i32
-    %number = llvm.lshr %thread, %six : i32
+    %number = llvm.lshr %thread, %shift : i32
     %wave = rocdl.readfirstlane %number : i32
     %is = llvm.icmp "slt" %zero, %count : i32
     llvm.cond_br %is, ^way, ^behind
@@ -46,8 +46,6 @@ module {
     %v4 = rocdl.raw.ptr.buffer.load %b4, %zero, %zero, 0 : i32
     %b5 = rocdl.make.buffer.rsrc %p5, %none, %size, %zero : <1> to <8>
     %v5 = rocdl.raw.ptr.buffer.load %b5, %zero, %zero, 0 : i32
-    %b6 = rocdl.make.buffer.rsrc %p6, %none, %size, %zero : <1> to <8>
-    %v6 = rocdl.raw.ptr.buffer.load %b6, %zero, %zero, 0 : i32
     %second = llvm.getelementptr %p0[8] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i8
     %b = rocdl.make.buffer.rsrc %second, %none, %size, %zero : <1> to <8>
     %v = rocdl.raw.ptr.buffer.load %b, %zero, %zero, 0 : i32

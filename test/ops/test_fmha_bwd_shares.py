@@ -76,7 +76,9 @@ def test_a_block_in_many_pieces(chip: str, keys: dict[str, Any]) -> None:
     problem = differentiate(chip, {**TALL, **keys, "h": 1, "workgroups": 6, **SHARED})[0]
     target = get_target(chip)
     shares = shares_of(problem, FMHA.spec(problem, target), target)
-    assert [one[1:] for one in shares.cut(shares.values())] == [(0, 0, 0)] * 3
+    _, longest, *_, length = shares.costs(shares.values()).tolist()
+    inside = (longest - 1) // length  # ranges that begin within the first block: two where leaving it is worth most
+    assert inside >= 2 and [one[1:] for one in shares.cut(shares.values())] == [(0, 0, 0)] * inside
 
 
 @FULL

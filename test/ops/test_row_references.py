@@ -121,6 +121,17 @@ def test_a_scale_is_open_where_an_element_may_overflow_or_not() -> None:
         assert np.asarray(tolerances[name].unspecified).ravel().tolist() == [True, False]
 
 
+def test_a_sum_with_a_factor_at_the_end_of_f32_is_open_too() -> None:
+    """Of equal elements y is gamma, the largest number of f32, or by a rounding an infinity; of zeros it is 0."""
+    operator, problem, arrays = made("add_rmsnorm2d_rdquant", m=2, n=4, dtype="f32", eps=0.0)
+    arrays["gamma"][:] = np.finfo(np.float32).max
+    arrays["a"][:], arrays["b"][:] = [[1] * 4, [0] * 4], 0
+    reference = operator.expected(problem, arrays, GFX942)
+    tolerances = operator.tolerances(problem, arrays, reference, GFX942)
+    for name in ("q", "yscale"):
+        assert np.asarray(tolerances[name].unspecified).ravel().tolist() == [True, False]
+
+
 def test_moe_smoothquant_takes_the_scales_of_the_expert() -> None:
     operator, problem, arrays = made("moe_smoothquant", m=4, n=16, experts=3, k=2)
     arrays["topk_ids"][1, 0], arrays["topk_ids"][2, 1] = -1, 3

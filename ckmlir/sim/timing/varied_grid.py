@@ -99,7 +99,7 @@ def estimate_varied_grid(
     alone = [estimate_workgroup(one.alone, None, busy_units) for one in times]
     full = [estimate_workgroup(one.together, None, busy_units) for one in times]
     known = np.array([one.length for one in samples.samples])
-    ends = [workgroup_ends(one.together) for one in times]
+    ends = [_ends(one.together) for one in times]
     table = np.array([_cycles(*one) for one in zip(alone, full, ends, strict=True)])
     part = every[:MOST_AT_ONCE]
     dealt = deal(
@@ -135,7 +135,7 @@ def estimate_varied_grid(
     )
 
 
-def workgroup_ends(timeline: Timeline) -> npt.NDArray[np.float64]:
+def _ends(timeline: Timeline) -> npt.NDArray[np.float64]:
     """When each workgroup of a timeline ends, ascending, in cycles since the first began."""
     groups = timeline.trace.groups
     ends = [timeline.wave_end[groups == group].max() for group in timeline.trace.workgroups]
