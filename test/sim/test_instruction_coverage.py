@@ -35,8 +35,9 @@ def test_every_executable_instruction_has_a_test() -> None:
 
 
 def test_no_test_names_an_instruction_that_does_not_exist() -> None:
-    two_words = {name for name in COVERED if name.startswith("v_mfma_scale_")}
-    assert not sorted(names_under_test() - coverage.executed() - two_words)
+    names = names_under_test()
+    two_words = {name for name in names if name.startswith("v_mfma_scale_")}
+    assert not sorted(names - coverage.executed() - two_words)
 
 
 def test_every_operation_executes() -> None:

@@ -14,7 +14,7 @@ from ckmlir.ops.attention.loop.units_kernel import Units
 
 INFINITY = float("inf")
 LEAST_SUM = 2.0**-100
-"""What weights that are taken from one exponent are above (`ops.attention.level`)."""
+"""Less than any weight of a key that is taken from the exponent 0 (`ops.attention.level`)."""
 ROUNDINGS = 2.0**-22
 """What several roundings of f32 change at most, relative to the number."""
 
@@ -126,7 +126,7 @@ class Level(Softmax, frozen=True):
         return super().start(form)[1:]
 
     def joined(self, form: Form, exponents: Tile) -> list[Tile]:
-        """See `loop_kernel.Weights`."""
+        """See `loop_kernel.Weights`: the exponents, and their own weights."""
         return [exponents, exp2(exponents - maximum(exponents, 0.0))]
 
     def top(self, scores: Tile, state: Sequence[Tile]) -> None:
@@ -153,8 +153,8 @@ class Level(Softmax, frozen=True):
         return maximum(joined[0], 0.0) if joined else 0.0
 
     def logarithm(self, state: Sequence[Tile]) -> Tile:
-        """See `loop_kernel.Weights`. A sum that is less than any key's weight is that of what joined it, which f32
-        may not hold."""
+        """See `loop_kernel.Weights`. A sum that is less than any key's weight is of no key: it is the exponent that
+        joined it, whose weight f32 may not hold."""
         found, (*joined, total) = super().logarithm(state), state
         return where(total < LEAST_SUM, joined[0] * math.log(2), found) if joined else found
 
