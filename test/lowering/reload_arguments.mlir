@@ -1,5 +1,5 @@
 // Turns of a loop around steady loops read kernel arguments again where they begin and behind each steady loop, and
-// compute anew what follows from them alone. So does what is around a steady loop that is in no other one. They do where
+// compute anew what follows from them alone; what is behind the last turn reads many once more. So does what is around a steady loop that is in no other one. They do where
 // there are several arguments, and of few where the steady loop copies to LDS.
 
 // RUN: ckmlir-opt %s --ck-reload-arguments | filecheck %s
@@ -17,6 +17,9 @@ module {
     %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
     %blocks = llvm.sdiv %scale, %four : i32
     %rest = llvm.sdiv %four, %scale : i32
+    %thread = rocdl.workitem.id.x : i32
+    %number = llvm.lshr %thread, %four : i32
+    %wave = rocdl.readfirstlane %number : i32
     llvm.br ^head(%zero : i32)
   // What decides whether there is a turn is as before.
   // CHECK: ^[[HEAD:.*]](%[[TURN:.*]]: i32):
@@ -51,7 +54,18 @@ module {
     llvm.store %rest, %p : i32, !llvm.ptr<1>
     %following = llvm.add %turn, %one : i32
     llvm.br ^head(%following : i32)
+  // Behind all turns too, where the number of the wave is computed anew from the thread's.
+  // CHECK: %[[THREAD:.*]] = llvm.inline_asm has_side_effects "", "=v,0" %{{.*}} : (i32) -> i32
+  // CHECK: %[[NUMBER:.*]] = llvm.lshr %[[THREAD]], %{{.*}} : i32
+  // CHECK: %[[WAVE:.*]] = rocdl.readfirstlane %[[NUMBER]] : i32
+  // CHECK: %[[LAST:.*]] = llvm.inline_asm has_side_effects "", "=s,0"
+  // CHECK: llvm.getelementptr %[[LAST]][4] : (!llvm.ptr<4>) -> !llvm.ptr<4>, i8
+  // CHECK: %[[THERE:.*]] = llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<4> -> i32
+  // CHECK: llvm.store %[[WAVE]], %{{.*}} : i32, !llvm.ptr<1>
+  // CHECK: llvm.store %[[THERE]], %{{.*}} : i32, !llvm.ptr<1>
   ^end:
+    llvm.store %wave, %p : i32, !llvm.ptr<1>
+    llvm.store %scale, %p : i32, !llvm.ptr<1>
     llvm.return
   }
 
