@@ -21,7 +21,9 @@ reading and use.
 Of few arguments they do so as well where the steady loop reads many arrays. Each has four scalar registers in the loop,
 and before it an address, a size and a distance of rows, which the first step needs and the second again.
 
-Behind such a loop they also compute anew what the first lane has of the thread's number, such as the number of the
+Of few arguments turns also do so where they load and store many elements one by one beside the steady loop.
+
+Behind a steady loop they also compute anew what the first lane has of the thread's number, such as the number of the
 wave, which a vector register holds anyway. `gemm_multi_abd` of eight arrays kept it in a lane through the loop.
 
 So do, of many arguments, operations behind the last turn: attention backward by whole heads clears rows there, and kept
@@ -57,6 +59,10 @@ from ckmlir.passes.framework import Pass
 SEVERAL = 96
 """Bytes of arguments beyond which turns around a steady loop read them again: stream-K's with D tensors, whose sums by
 pairs kept 2 or 3 scalar registers in lanes."""
+MOST_ACCESSES = 120
+"""Loads and stores of a turn outside of its steady loops beyond which few arguments are read again, too: with GELU,
+bias and residual beside single elements of C persistent grouped GEMM of bf16 kept 2 and 5 scalar registers in
+lanes. With fewer, wide ones a turn would wait for memory for nothing: 1.005 of the cycles by the model."""
 PIECE, AHEAD = 120, 50
 """Operations for which many arguments are read at a time, and by how many that comes before the first that needs them.
 With 400 to a piece one of eleven kernels still kept 18 scalar registers in lanes."""
@@ -66,6 +72,7 @@ expressions combine kept up to 71 scalar registers in lanes before and behind it
 model they take .77 to 1.00 of the cycles so, with six .96 to 1.00, and 1.01 by one of 64 x 64 that kept none."""
 LOAD, ADDRESSING = "rocdl.raw.ptr.buffer.load", ("rocdl.make.buffer.rsrc", "llvm.getelementptr")
 """What loads from a buffer, and what makes its resource."""
+ACCESSES = (LOAD, "rocdl.raw.ptr.buffer.store")
 FIRST_LANE, THREAD = "rocdl.readfirstlane", "rocdl.workitem.id.x"
 DIVISIONS = ("llvm.sdiv", "llvm.udiv")
 
@@ -94,10 +101,19 @@ def _reload(function: ir.Operation) -> None:
             # take 1.02 of the cycles.
             if (arguments.are_many and turn.begin) or len(_arrays_read(flow, loop.places)) > MOST_ARRAYS:
                 _begin_anew(flow, turn, [loop], way, arguments, PIECE)
-        elif steady and (arguments.bytes > SEVERAL or any(has_any(flow, one.places, COPY) for one in steady)):
-            _begin_anew(flow, loop, steady, flow.entry(loop), arguments)
+        elif steady:
+            crowded = _accesses(flow, loop.places.difference(*(one.places for one in steady))) > MOST_ACCESSES
+            copies = any(has_any(flow, one.places, COPY) for one in steady)
+            if crowded or copies or arguments.bytes > SEVERAL:
+                threads = crowded and not arguments.are_many
+                _begin_anew(flow, loop, steady, flow.entry(loop), arguments, threads=threads)
             if arguments.are_many:
                 _end_anew(flow, loop, arguments)
+
+
+def _accesses(flow: Flow, places: Collection[int]) -> int:
+    """How many loads from buffers and stores to them blocks have."""
+    return sum(op.operation.name in ACCESSES for place in places for op in flow.blocks[place].operations)
 
 
 def _arrays_read(flow: Flow, places: Collection[int]) -> set[ir.Value]:
@@ -112,17 +128,25 @@ def _beginning(address: ir.Value) -> ir.Value:
 
 
 def _begin_anew(
-    flow: Flow, turns: Loop, steady: list[Loop], entry: int, arguments: KernelArguments, piece: int | None = None
+    flow: Flow,
+    turns: Loop,
+    steady: list[Loop],
+    entry: int,
+    arguments: KernelArguments,
+    piece: int | None = None,
+    *,
+    threads: bool = True,
 ) -> None:
     """Let the operations of a turn, from the block `entry` on, use what was read last on every way to them.
 
     Args:
         piece: operations after which a block that reads does so once more.
+        threads: whether they also compute anew what follows from the thread's number, behind a steady loop.
     """
     behind = [place for one in steady if (place := flow.behind(one, turns)) is not None]
     places = {entry, *behind} - {0}  # where the kernel begins, they are read anyway
     readings = {
-        place: _Reading(flow.blocks[place].operations[0].operation, arguments, behind=bool(piece) and place in behind)
+        place: _Reading(flow.blocks[place].operations[0].operation, arguments, behind=threads and place in behind)
         for place in places
     }
     inside = {flow.blocks[place] for place in turns.places - {0}}  # where the kernel begins is before any turn

@@ -278,6 +278,19 @@ def test_who_is_told_to_stay_reads_tensors_behind_the_sums(chip: str) -> None:
     agree("grouped_gemm", chip, **keys)
 
 
+def test_who_is_told_to_stay_stores_single_elements_without_lanes() -> None:
+    """A GELU with bias and residual: the next block's numbers are not kept while C is written, and are right."""
+    spec = GROUPED.spec(GROUPED.problem(**SINGLE, persistent=1), GFX942)
+    kernel = compile_kernel(GROUPED, spec, GFX942)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+    sizes = {"m": (257, 130, 0, 300), "n": (133, 129, 7, 65), "k": (96, 200, 32, 64)}
+    problem, operator = GROUPED.problem(**SINGLE | sizes, persistent=1), with_workgroups(3)
+    arrays = operator.inputs(problem, GFX942)
+    result = run_operator(operator, problem, arrays, GFX942, open_device("sim", GFX942, checks="all"))
+    assert all(one.ok for one in check_outputs(operator, problem, arrays, result.outputs, GFX942))
+
+
 @pytest.mark.parametrize("layout", ["RCR", "CRR", "RRR"])
 def test_a_group_without_k_makes_no_loads_narrow(layout: str) -> None:
     """Its rows have no elements, so that nothing is known to divide their length but what they are said to be apart."""

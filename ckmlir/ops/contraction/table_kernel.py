@@ -72,7 +72,8 @@ class PersistentTable(Table):
     than the one before: where blocks become shorter along the table, who has had a long one gets a short one next.
 
     What a block is, and what its first step loads, is on its way before the block of the turn before is written. What
-    only an expression needs is read behind a block's sums: scalar registers would hold it through their loop.
+    only an expression needs is read behind a block's sums: scalar registers would hold it through their loop. Where
+    that needs many (`_is_crowded`), the next block's numbers are read once more behind it.
     """
 
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
@@ -86,19 +87,35 @@ class PersistentTable(Table):
         product = self._product_of(spec, given, own)
         work = self._listed(spec, given, product, own)
         start, begun = [product, *_handed(spec, work)], begun_if(own < end, body, work)
-        with while_loop(lambda first, place, *_: first + place < end, carry=[0, own, *start, *begun]) as turn:
-            first, place, *carried = turn.carried
+        with while_loop(lambda first, place, end, *_: first + place < end, carry=[0, own, end, *start, *begun]) as turn:
+            first, place, end, *carried = turn.carried
             own_part, there = carried[: len(start)], carried[len(start) :]
             work = _resumed(spec, own_part[1:])
             sums = body.sums(work, there)
             first, place = first + given.workgroups, given.workgroups - 1 - place
+            end = self._end(spec, given, end)
             with when(first + place < end, otherwise=own_part) as goes_on:
                 product = self._product_of(spec, given, first + place)
                 goes_on.give(product, *_handed(spec, self._listed(spec, given, product, first + place)))
             following = goes_on.results
             there = begun_if(first + place < end, body, _resumed(spec, following[1:]))
             body.finish(_completed(spec, given, own_part[0], work), sums)
-            turn.carry(first, place, *following, *there)
+            if _is_crowded(spec):
+                first, product = first.anew(), following[0].anew()
+                end = self._end(spec, given, end)
+                following = [product, *_handed(spec, self._listed(spec, given, product, first + place))]
+            turn.carry(first, place, end, *following, *there)
+
+    def _end(self, spec: ContractionSpec, given: SimpleNamespace, end: Scalar) -> Scalar:
+        """The number of blocks, read again where what is behind the sums is crowded."""
+        return _first_block(spec, given, given.products.anew()) if _is_crowded(spec) else end
+
+
+def _is_crowded(spec: ContractionSpec) -> bool:
+    """Whether what is behind the sums needs the scalar registers that the next block's numbers would take: single
+    elements of C beside D tensors, and four D tensors. A turn then reads the next block's numbers when it is done.
+    """
+    return bool(spec.side) and (spec.align[2] == 1 or len(spec.side) == len(NAMES))
 
 
 def _handed(spec: ContractionSpec, work: Work) -> list[Carried]:
