@@ -4,6 +4,7 @@ from ckmlir.lang import cast, i32, kernel, load, loop, mma, ptr, stage, store, t
 """
 
 from ckmlir.lang.conditions import exit_unless, when
+from ckmlir.lang.elements import each_element
 from ckmlir.lang.folds import reduce, reduce_max, reduce_min, reduce_sum, scan, scan_max, scan_sum
 from ckmlir.lang.kernel import Kernel, f32, f64, i32, i64, kernel, ptr, workgroup_id
 from ckmlir.lang.loops import loop, while_loop
@@ -64,7 +65,7 @@ from ckmlir.lang.views import (
 __all__ = [
     "Kernel", "LdsTensor", "Pointer", "Scalar", "Tile", "TracingError", "View", "Window", "absolute", "atomic_add",
     "atomic_max", "bitcast", "cast", "ceil",
-    "coordinates", "copy_to_lds", "current", "cut", "dequantize",
+    "coordinates", "copy_to_lds", "current", "cut", "dequantize", "each_element",
     "exit_unless", "exp2", "f32", "f64", "fetch_add", "fetch_max",
     "floor", "full", "gather",
     "i32", "i64", "insert_tile", "inside", "join_axes", "kernel", "load", "log2", "loop", "maximum", "minimum",

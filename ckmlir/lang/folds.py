@@ -92,18 +92,23 @@ def _with_combiner(operation: ir.Operation, what: str, combine: Combine, element
 
 def _combined(what: str, found: Any, elements: list[ir.Type]) -> list[ir.Value]:
     """What the function of a reduction or scan gives, one element for each tile."""
-    for op in ir.InsertionPoint.current.block.operations:
-        if not op.operation.name.startswith(("arith.", "math.")):
-            raise TracingError(
-                f"the function of {what} computes with elements only, by operators, select and functions such as "
-                f"exp2; '{op.operation.name}' belongs outside"
-            )
+    check_scalar_code(what)
     count = f"{len(elements)} element{'s' if len(elements) > 1 else ''}"
     if not isinstance(found, (list, tuple)):
         raise TracingError(f"the function of {what} gives a list of {count}, not {described(found)}")
     if len(found) != len(elements):
         raise TracingError(f"the function of {what} gives {count}, one for each tile, not {len(found)}")
     return [as_scalar(item, element).value for item, element in zip(found, elements)]
+
+
+def check_scalar_code(what: str) -> None:
+    """Refuse operations in the block that is being written that are none of elements: it is `what`'s function."""
+    for op in ir.InsertionPoint.current.block.operations:
+        if not op.operation.name.startswith(("arith.", "math.", "ck.element")):
+            raise TracingError(
+                f"the function of {what} computes with elements only, by operators, select and functions such as "
+                f"exp2; '{op.operation.name}' belongs outside"
+            )
 
 
 def _attribute(number: Number, element: ir.Type) -> ir.Attribute:

@@ -81,19 +81,6 @@ def cast(tile: Tile, name: str, *, bounded: bool = False) -> Tile:
 
 
 @located
-def bitcast(tile: Tile, name: str) -> Tile:
-    """The same bits as another dtype of the same width: f32 as i32, i32 as f32.
-
-    Raises:
-        TracingError: the dtypes differ in width.
-    """
-    element = dtype(name)
-    if bits(element) != bits(tile.element):
-        raise TracingError(f"{tile.element} has {bits(tile.element)} bits, {name} has {bits(element)}")
-    return map_elements(lambda item: value("arith.bitcast", element, [item]), tile)
-
-
-@located
 def where(condition: Tile | Stretched | Scalar, yes: Any, no: Any) -> Tile:
     """Element-wise choice; `yes` and `no` may be tiles, also stretched ones, scalars or numbers, at least one of them a
     tile. The condition is a comparison of tiles, or of scalars for all elements alike."""
@@ -146,6 +133,20 @@ truncate = _unary("truncate", "math.trunc", exact=True)
 floor = _unary("floor", "math.floor", exact=True)
 ceil = _unary("ceil", "math.ceil", exact=True)
 round_even = _unary("round_even", "math.roundeven", exact=True)
+
+
+@located
+def bitcast(tile: Element, name: str) -> Element:
+    """The same bits as another dtype of the same width: f32 as i32, i32 as f32; of a tile's elements, or of a scalar.
+
+    Raises:
+        TracingError: the dtypes differ in width.
+    """
+    element, own = dtype(name), _element(tile)
+    if bits(element) != bits(own):
+        raise TracingError(f"{own} has {bits(own)} bits, {name} has {bits(element)}")
+    found: Element = tile._apply(lambda item: value("arith.bitcast", element, [item]))
+    return found
 
 
 @located

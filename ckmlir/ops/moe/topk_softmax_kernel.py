@@ -8,11 +8,11 @@ of nobody and minus infinity as its score: one that is left, and has minus infin
 from collections.abc import Sequence
 from typing import Any
 
-from ckmlir.lang import Kernel, Tile, coordinates, exp2, full, loop, reduce, where
+from ckmlir.lang import Kernel, Scalar, Tile, coordinates, each_element, exp2, full, loop, reduce, where
 from ckmlir.ops.moe.topk_softmax import TopkSoftmaxSpec
 from ckmlir.ops.rows.block_kernel import RowBlock, row_kernel
 from ckmlir.ops.softmax.softmax import LOG2_E
-from ckmlir.ops.softmax.softmax_kernel import INFINITY, row_maximum
+from ckmlir.ops.softmax.softmax_kernel import INFINITY, inverse_of_total, row_maximum
 from ckmlir.targets import Target
 
 NOBODY = 2**31 - 1
@@ -23,33 +23,41 @@ def build(spec: TopkSoftmaxSpec, target: Target) -> Kernel:
 
     def body(block: RowBlock) -> None:
         given = block.load("x", 0)
-        scores = block.inside(where(given.equals(given), given, -INFINITY), 0, -INFINITY)
+        scores = block.inside(each_element(lambda one: one.equals(one).select(one, -INFINITY), given), 0, -INFINITY)
         best, indices = _choose(block, scores)
         if spec.activation == "softmax" or spec.renormalize:
             largest = row_maximum(block, lambda column: scores)
         if spec.activation == "softmax":
-            weights = exp2((best - largest[:, None]) * LOG2_E)
-            total = block.sum(lambda column: exp2((scores - largest[:, None]) * LOG2_E))
+            weights = each_element(_share, best, largest[:, None])
+            total = block.sum(lambda column: each_element(_share, scores, largest[:, None]))
         elif spec.renormalize:  # all by the same factor, so that those of very negative scores are not all zero
             shift = largest.minimum(0.0)
-            weights = 1.0 / (exp2((shift[:, None] - best) * LOG2_E) + exp2(shift * LOG2_E)[:, None])
+            weights = each_element(
+                lambda below, score, least: 1.0 / (exp2((below - score) * LOG2_E) + least),
+                shift[:, None], best, exp2(shift * LOG2_E)[:, None],
+            )  # fmt: skip
         else:
-            weights = 1.0 / (exp2(best * -LOG2_E) + 1.0)
+            weights = each_element(lambda score: 1.0 / (exp2(score * -LOG2_E) + 1.0), best)
         if spec.renormalize:
             among = coordinates(weights, 1) < block.given.k
             total = block.sum(lambda column: where(among, weights, 0.0))
         if spec.renormalize or spec.activation == "softmax":
-            weights = weights * (1.0 / where(total.equals(0.0), 1.0, total))[:, None]
+            weights = weights * inverse_of_total(total)[:, None]
         block.store(weights, "weights", 0)
         block.store(indices, "indices", 0)
 
     return row_kernel(spec, target, body)
 
 
+def _share(score: Scalar, largest: Scalar) -> Scalar:
+    share: Scalar = exp2((score - largest) * LOG2_E)
+    return share
+
+
 def _choose(block: RowBlock, scores: Tile) -> tuple[Tile, Tile]:
     """The scores and indices of the k best, in order, in the first k columns."""
     column = coordinates(scores, 1)
-    places = where(column < block.n, column, NOBODY)
+    places = each_element(lambda at: (at < block.n).select(at, NOBODY), column)
     none = full(scores.lengths, NOBODY, "i32", block.distribution)
     with loop(0, block.given.k, 1, carry=[scores, places, block.full(-INFINITY), none]) as step:
         left, at, best, indices = step.carried

@@ -8,7 +8,7 @@ passes once for its statistics. Both take the mean of the squares instead where 
 from collections.abc import Sequence
 from typing import Any
 
-from ckmlir.lang import Kernel, Tile, where
+from ckmlir.lang import Kernel, Tile, each_element, where
 from ckmlir.ops.normalization.layernorm2d import Layernorm2dSpec
 from ckmlir.ops.normalization.norm_kernel import Normalization, build_norm
 from ckmlir.ops.normalization.scaled_rows_kernel import ScaledRows, not_a_number_unless_finite
@@ -25,9 +25,11 @@ def build(spec: Layernorm2dSpec, target: Target) -> Kernel:
         inv_std = rows.inverse_root(variance)
 
         def y(column: Column) -> Tile:
-            normalized = (rows.part(column) - mean[:, None]) * inv_std[:, None]
-            scaled: Tile = normalized * block.channels("gamma", column) + block.channels("beta", column)
-            return scaled
+            return each_element(
+                lambda one, middle, factor, gamma, beta: (one - middle) * factor * gamma + beta,
+                rows.part(column), mean[:, None], inv_std[:, None],
+                block.channels("gamma", column), block.channels("beta", column),
+            )  # fmt: skip
 
         def shown() -> Tile:
             finite: Tile = rows.restored(mean) + not_a_number_unless_finite(variance)

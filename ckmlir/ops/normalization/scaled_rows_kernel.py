@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ckmlir.lang import Scalar, Tile, absolute, bitcast, rsqrt, sqrt, where
+from ckmlir.lang import Scalar, Tile, absolute, bitcast, each_element, rsqrt, sqrt, where
 from ckmlir.ops.precision import LEAST_NORMAL
 from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock
 
 EXPONENT = 0x7F800000
 """The exponent of an f32."""
+INVERTED = EXPONENT - (1 << 23)
+"""The sum of the bits of a power of two and its inverse."""
 LEAST = 2.0**-125
 """The smallest magnitude that is brought to [2, 4); its factor is 2^126."""
 
@@ -34,12 +36,14 @@ class ScaledRows:
         if block.spec.dtype == "f16":
             return
         largest = block.fold(lambda column: [absolute(x(column))], [0.0], lambda a, b: [a[0].maximum(b[0])])[0]
-        root: Scalar = sqrt(block.given.eps)
-        exponent = bitcast(largest.maximum(root).maximum(LEAST), "i32") & EXPONENT
-        factor = bitcast(EXPONENT - exponent, "f32")
-        self._factor, self._exponent = factor, exponent
+        least: Scalar = sqrt(block.given.eps).maximum(LEAST)
+        factor = each_element(
+            lambda found: bitcast(EXPONENT - (bitcast(found.maximum(least), "i32") & EXPONENT), "f32"), largest
+        )
+        self._factor = factor
         # Not zero unless eps is: a row of equal large elements has no variance, and still is not a reason for NaN.
-        self.eps = (block.given.eps * factor * factor).maximum(block.given.eps.minimum(LEAST_NORMAL))
+        least_eps: Scalar = block.given.eps.minimum(LEAST_NORMAL)
+        self.eps = each_element(lambda one: (block.given.eps * one * one).maximum(least_eps), factor)
 
         def scaled(column: Column) -> Tile:
             product: Tile = x(column) * factor[:, None]
@@ -49,8 +53,9 @@ class ScaledRows:
 
     def inverse_root(self, squares: Tile) -> Tile:
         """1 / sqrt(squares + eps) of a scaled mean of squares; NaN where that is infinite."""
-        inverse: Tile = rsqrt(squares + self.eps) + not_a_number_unless_finite(squares)
-        return inverse
+        if isinstance(self.eps, Tile):
+            return each_element(_inverse_root, squares, self.eps)
+        return each_element(lambda square: _inverse_root(square, self.eps), squares)
 
     def restored_inverse_root(self, squares: Tile, inverse: Tile) -> Tile:
         """The `inverse_root` of such a mean in the units of 1 / x."""
@@ -60,7 +65,16 @@ class ScaledRows:
 
     def restored(self, values: Tile) -> Tile:
         """Values of rows, such as means, in the units of x."""
-        return values if self._factor is None else values * bitcast(self._exponent - (1 << 23), "f32")
+        if self._factor is None:
+            return values
+        return each_element(
+            lambda one, factor: one * bitcast(INVERTED - bitcast(factor, "i32"), "f32"), values, self._factor
+        )
+
+
+def _inverse_root(square: Scalar, eps: Scalar) -> Scalar:
+    inverse: Scalar = rsqrt(square + eps) + not_a_number_unless_finite(square)
+    return inverse
 
 
 def not_a_number_unless_finite(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ckmlir.lang import Tile, absolute, maximum, splat_like, truncate, where
+from ckmlir.lang import Tile, absolute, each_element, maximum, splat_like, truncate, where
 from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock
 from ckmlir.ops.rows.quantization import FAR, LEAST_SCALE, SHIFT, QuantizedOptions
 from ckmlir.targets import Target
@@ -27,7 +27,8 @@ def store_quantized(
         return [absolute(block.inside(y(column), column, 0.0))]
 
     (amax,) = block.fold(magnitude, [0.0], lambda a, b: [a[0].maximum(b[0])])
-    scale = maximum(amax * (1.0 / options.largest(target)), LEAST_SCALE)
+    share = 1.0 / options.largest(target)
+    scale = each_element(lambda one: maximum(one * share, LEAST_SCALE), amax)
     inverse = 1.0 / scale
     (store_scale or (lambda tile: block.store_row_values(tile, "yscale")))(scale)
     _store_rounded(block, options, lambda column: y(column) * inverse[:, None], store_q)

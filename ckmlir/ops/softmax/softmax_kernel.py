@@ -7,7 +7,7 @@ position with a maximum and a sum of its own, rescaled when the maximum grows.
 from collections.abc import Sequence
 from typing import Any
 
-from ckmlir.lang import Kernel, Tile, exp2, where
+from ckmlir.lang import Kernel, Tile, each_element, exp2, where
 from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock, row_kernel
 from ckmlir.ops.softmax.softmax import LOG2_E, SoftmaxSpec
 from ckmlir.targets import Target
@@ -29,7 +29,7 @@ def build(spec: SoftmaxSpec, target: Target) -> Kernel:
 
         exponents = block.held(exponent)
         largest, total = (_streamed if spec.streamed else _whole)(block, exponents)
-        inverse = 1.0 / where(total.equals(0.0), 1.0, total)
+        inverse = inverse_of_total(total)
         block.each(lambda at: block.store(exp2(exponents(at).minus(largest[:, None])) * inverse[:, None], "y", at))
 
     return row_kernel(spec, target, body, ["scale"])
@@ -52,6 +52,11 @@ def _merge(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
     """(maximum, sum of exponentials less the maximum) of two samples together."""
     largest = left[0].maximum(right[0]).maximum(LOWEST)
     return [largest, left[1] * exp2(left[0].minus(largest)) + right[1] * exp2(right[0].minus(largest))]
+
+
+def inverse_of_total(total: Tile) -> Tile:
+    """What divides by totals; by one where nothing was added up."""
+    return each_element(lambda one: 1.0 / one.equals(0.0).select(1.0, one), total)
 
 
 def row_maximum(block: RowBlock, values: Part) -> Tile:
