@@ -102,3 +102,23 @@ EXACT = [
 def test_moves_and_logic_are_exact(name: str) -> None:
     random = np.random.default_rng(1)
     assert any(check(OPERATIONS[name], random, 0) for _ in range(40))
+
+
+@pytest.mark.parametrize("operation", SUBJECTS, ids=lambda op: op.mnemonic)
+def test_of_defined_operands_results_are_defined(operation: Operation) -> None:
+    """Bits that an instruction makes itself too, as v_perm_b32 does of selectors from 12 on."""
+    random = np.random.default_rng(1)
+    b = NumPyBuilder(LANES if operation.is_vector else 0)
+    fields = {name: FIELDS[name] for name in operation.modifiers}
+    types = [place.type for place in operation.operands]
+    for small in (False, True):
+        patterns = [random.integers(0, 1 << (4 if small else 63), LANES, np.uint64) & width_mask(one) for one in types]
+        if small:  # each byte is a small number
+            patterns = [pattern * np.uint64(0x0101_0101_0101_0101) & width_mask(one)
+                        for pattern, one in zip(patterns, types)]  # fmt: skip
+        shadows = [as_value(b, bits_type(one), np.zeros(LANES, np.uint64)) for one in types]
+        with np.errstate(all="ignore"):
+            found = result_shadows(
+                b, operation, shadows, lambda data=patterns: [as_value(b, *pair) for pair in zip(types, data)], fields
+            )  # fmt: skip
+        assert not any(as_bits(one).any() for one in found), operation.mnemonic

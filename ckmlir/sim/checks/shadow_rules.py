@@ -78,7 +78,8 @@ def _logic(name: str) -> Callable[[Value, Value, Value, Value], Value] | None:
 # -- moving bits -----------------------------------------------------------------------------------------------------
 
 # "d": bits of the operand go to the result where evaluating the instruction on its shadow puts them; "c": the operand
-# says how, and where it is undefined so is the result.
+# says how, and where it is undefined so is the result. What the instruction makes of zeros are bits of its own, which
+# are defined: v_perm_b32 has ones where a selector is above 12.
 _SHIFTS = "lshlrev_b32 lshrrev_b32 ashrrev_i32 lshlrev_b64 lshrrev_b64 ashrrev_i64 lshlrev_b16 lshrrev_b16 ashrrev_i16"
 _MOVES: dict[str, str] = {
     **{f"v_{name}": "cd" for name in _SHIFTS.split()},
@@ -100,19 +101,24 @@ def _moved(
     b: Builder, operation: Operation, roles: str, shadows: Sequence[Value], values: Values, fields: dict[str, int]
 ) -> list[Value]:
     real = values() if "c" in roles else []
-    operands = [
-        real[k] if role == "c" else shadow.bits(place.type)
-        for k, (role, shadow, place) in enumerate(zip(roles, shadows, operation.operands))
-    ]
-    outcome = operation.evaluate(b, *operands, **fields)
-    results = [result for result in operation.outcomes(outcome) if isinstance(result, Value)]
+
+    def placed(moved: Sequence[Value]) -> list[Value]:
+        operands = [
+            real[k] if role == "c" else bits.bits(place.type)
+            for k, (role, bits, place) in enumerate(zip(roles, moved, operation.operands))
+        ]
+        outcome = operation.evaluate(b, *operands, **fields)
+        return [result for result in operation.outcomes(outcome) if isinstance(result, Value)]
+
     unknown = any_undefined(b, [shadow for role, shadow in zip(roles, shadows) if role == "c"])
+    none = [b.constant(shadow.type, 0) for shadow in shadows]
     found = []
-    for result in results:
+    for result, own in zip(placed(shadows), placed(none)):
         if result.type is MASK:
             found.append(result | unknown)
         else:
-            found.append(result.bits(bits_type(result.type)) | throughout(b, unknown, bits_type(result.type)))
+            type = bits_type(result.type)
+            found.append((result.bits(type) & ~own.bits(type)) | throughout(b, unknown, type))
     return found
 
 
