@@ -14,8 +14,10 @@ LLVM's hazard recognizer does not see into inline assembly. Where accumulators b
 code of such kernels checked as a whole. Where what is multiplied is computed, instructions bring wait states of their
 own.
 
-The rule holds for every kernel: of at most 4 waves (more have no second kind to spare), with 129 to 256 accumulators
-that go round a loop and that only matrix instructions touch there.
+Block scales are two more registers of an instruction, which is waited for where they are computed too.
+
+The rule holds for every kernel without sparse instructions: of at most 4 waves (more have no second kind to spare),
+with 129 to 256 accumulators that go round a loop and that only matrix instructions touch there.
 """
 
 from collections.abc import Iterator
@@ -40,8 +42,8 @@ COMPUTED = "ck.computed_operands"
 """Set on those of them that multiply what vector arithmetic has just made, for all that is known."""
 MOST_IN_ARCHITECTURAL = 128
 """Accumulators that fit beside operands among 256 architectural registers."""
-SCALED = 3
-"""Operands of a matrix instruction without block scales."""
+INDEXED = 4
+"""Operands of a sparse matrix instruction, which this form is not written for; block scales make five."""
 ACCUMULATION_REGISTERS = 256
 """More than these lie in both kinds, where LLVM is told nothing."""
 BEGIN = "s_nop 1"
@@ -77,14 +79,15 @@ def use_accumulator_form(function: ir.Operation, matrix: list[ir.Operation], wav
     """Mark the matrix instructions of a kernel of fragments that take the form, and join accumulators where they begin
     and end. Whether there are any.
     """
-    if waves > SIMDS or not matrix or any(len(op.operands) > SCALED for op in matrix):
+    if waves > SIMDS or not matrix or any(len(op.operands) == INDEXED for op in matrix):
         return False
     web = _web(function, matrix)
     if web is None or not MOST_IN_ARCHITECTURAL < _carried(web, function) <= ACCUMULATION_REGISTERS:
         return False
     for op in web.instructions:
         op.attributes[ACCUMULATION] = ir.UnitAttr.get(function.context)
-        if not all(map(_is_loaded, list(op.operands)[:2])):
+        left, right, _, *scales = op.operands
+        if not all(map(_is_loaded, (left, right, *scales))):
             op.attributes[COMPUTED] = ir.UnitAttr.get(function.context)
     for place, edges in _beginnings(function, [edge for entry in web.entries.items() for edge in _edges(*entry)]):
         with ir.InsertionPoint(place), place.location:
@@ -138,7 +141,7 @@ def _web(function: ir.Operation, matrix: list[ir.Operation]) -> _Web | None:
     return web
 
 
-VIEWS_OF_REGISTERS = ("vector.extract_strided_slice", "vector.bitcast")
+VIEWS_OF_REGISTERS = ("vector.extract_strided_slice", "vector.bitcast", "arith.bitcast")
 """What takes no instruction."""
 LOADING = ("ck.lds_read", "ck.load_fragment")
 

@@ -11,7 +11,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 from ckmlir.passes.framework import fail
 from ckmlir.targets import TargetError
-from ckmlir.targets.mfma import INDEXED, ROCDL_FORMATS
+from ckmlir.targets.mfma import INDEXED, ROCDL_FORMATS, MfmaInstruction
 
 MATH = {"math.exp2": "rocdl.exp2", "math.log2": "rocdl.log", "math.rsqrt": "rocdl.rsq", "math.sqrt": "rocdl.sqrt"}
 """Transcendental instructions: about 1 ulp, denormal inputs and results flushed (CDNA3 ISA, 7.4)."""
@@ -41,8 +41,9 @@ def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     right = bitcast(as_integers(b), ir.Type.parse(instruction.b_type))
     if ACCUMULATION in op.attributes:
         waits = f"{BEGIN}\n" * (COMPUTED in op.attributes)
-        spelled = f"{waits}{instruction.mnemonic} $0, $1, $2, $0{instruction.modifiers}"
-        return [assembly(c.type, [left, right, c], spelled, "=a,v,v,0")]
+        factors = [_as_register(one) for one in scales]
+        spelled = waits + (_scaling(op, instruction) if scales else _plain(instruction))
+        return [assembly(c.type, [left, right, c, *factors], spelled, "=a,v,v,0" + ",v" * len(factors))]
     i32 = ir.IntegerType.get_signless(32)
     zero = ir.IntegerAttr.get(i32, 0)
     if instruction.sparse:
@@ -63,6 +64,19 @@ def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     field = "mfma_neg_modifier" if instruction.acc == "f64" else "mfma_perm_b"
     plain = {"cbsz": zero, "abid": zero, "blgp": ir.Attribute.parse(f"#rocdl<{field} none>")}
     return [value(instruction.op, c.type, [left, right, c], plain)]
+
+
+def _plain(instruction: MfmaInstruction) -> str:
+    return f"{instruction.mnemonic} $0, $1, $2, $0{instruction.modifiers}"
+
+
+def _scaling(op: ir.Operation, instruction: MfmaInstruction) -> str:
+    """With block scales, bytes of the last two operands: the lower bits of their places, and the upper ones."""
+    places = registers_of(op, "scale_bytes")
+    chosen = [",".join(str(place >> bit & 1) for place in places) for bit in (0, 1)]
+    name = instruction.mnemonic.replace("_mfma_", "_mfma_scale_")
+    selected = f" op_sel:[{chosen[0]},0] op_sel_hi:[{chosen[1]},0]"
+    return f"{name} $0, $1, $2, $0, $4, $5{selected}{instruction.modifiers}"
 
 
 def _as_register(bytes_: ir.Value) -> ir.Value:

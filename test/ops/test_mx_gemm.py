@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from checked_runs import compiled
-from operator_runner import agree
+from operator_runner import agree, checked
 
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.contraction.scale_tiles import TILINGS, tile_scales, tiled_shape, untile_scales
 from ckmlir.ops.dtypes import PACKED_TYPES, find_dtype, numpy_dtype
@@ -241,32 +242,59 @@ def test_rows_that_copies_to_lds_do_not_fill_are_refused() -> None:
     assert "rows of A have 96 bytes in the block, which a wave's copies to LDS do not fill" in str(reason)
 
 
+COPIED = "async_wide_carried"
+
+
 @pytest.mark.parametrize(
     ("keys", "schedule", "block"),
     [
-        ({}, "async_wide", (256, 256, 256)),
-        ({"a_major": "tiles", "b_major": "tiles"}, "async_wide", (256, 256, 256)),
+        ({}, COPIED, (256, 256, 256)),
+        ({"a_major": "tiles", "b_major": "tiles"}, COPIED, (256, 256, 256)),
+        ({"layout": "CRR"}, COPIED, (256, 256, 256)),
+        ({"op": "gelu(acc) * d0", "d_kind": "row"}, COPIED, (256, 256, 256)),
+        ({"dtype": "fp8"}, COPIED, (256, 256, 128)),
+        ({"dtype": "bf8", "b_dtype": "fp8", "k": 1024, "b_major": "tiles"}, COPIED, (256, 256, 128)),
         ({"a_major": "rows"}, "compv4", (128, 128, 256)),
         ({"b_major": "tiles2x2"}, "compv4", (128, 128, 256)),
         ({"ld_scale_a": 129}, "compv4", (128, 128, 256)),
         ({"k": 1024}, "compv4", (128, 128, 256)),
         ({"b_dtype": "fp8"}, "compv4", (128, 128, 256)),
-        ({"op": "gelu(acc)"}, "compv4", (128, 128, 256)),
+        ({"op": "acc + d0"}, "compv4", (128, 128, 256)),
+        ({"dtype": "fp6"}, "compv4", (128, 128, 128)),
     ],
 )
-def test_large_products_of_fp4_are_copied(keys: dict[str, Any], schedule: str, block: tuple[int, int, int]) -> None:
-    """Where K has steps enough, C is the sums, and scales are loaded four at once: of eight waves that load them one by
-    one 41 to 134 registers would be spilled.
-    """
+def test_large_products_are_copied(keys: dict[str, Any], schedule: str, block: tuple[int, int, int]) -> None:
+    """Where K has steps enough, no matrix is read beside the sums, and scales are loaded four at once."""
     target = get_target("gfx950")
     spec = MX.spec(MX.problem(**{"m": 4096, "n": 4096, "k": 4096, "dtype": "fp4", **keys}), target)
     assert (spec.schedule, spec.block) == (schedule, block)
     assert MX.validate(spec, target) == []
 
 
-def test_large_copied_blocks_are_right() -> None:
-    keys = {"m": 264, "n": 272, "k": 1280, "dtype": "fp4", "a_major": "tiles", "b_major": "tiles"}
-    agree("mx_gemm", "gfx950", **keys, block=(256, 256, 256), wave=(2, 4), schedule="async_wide")
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize(("keys", "waves", "schedule"), [
+    ({"dtype": "fp4", "a_major": "tiles", "b_major": "tiles"}, (2, 2), COPIED),
+    ({"dtype": "fp4", "k": 800, "b_major": "tiles2x2", "op": "gelu(acc)"}, (2, 2), COPIED),
+    ({"dtype": "fp8", "b_dtype": "bf8", "k": 640, "a_major": "tiles"}, (2, 2), COPIED),
+    ({"dtype": "fp4", "a_major": "tiles", "b_major": "tiles"}, (2, 4), "async_wide"),
+])  # fmt: skip
+def test_large_copied_blocks_are_right(keys: dict[str, Any], waves: tuple[int, int], schedule: str) -> None:
+    """Accumulators of four waves lie in registers of their own, whose distances LLVM does not keep."""
+    block = (256, 256, 256 if keys["dtype"] == "fp4" else 128)
+    checked("mx_gemm", "gfx950", {"m": 264, "n": 272, "k": 1280, **keys, "block": block, "wave": waves,
+                                  "schedule": schedule})  # fmt: skip
+
+
+@pytest.mark.parametrize("keys", [
+    {"a_major": "tiles", "b_major": "tiles"}, {"layout": "CRR"}, {"dtype": "fp8", "op": "gelu(acc)"},
+])  # fmt: skip
+def test_large_copied_blocks_spill_nothing(keys: dict[str, Any]) -> None:
+    """256 accumulators of a lane are in accumulation registers, and in no others."""
+    target = get_target("gfx950")
+    spec = MX.spec(MX.problem(**{"m": 4096, "n": 4096, "k": 4096, "dtype": "fp4", **keys}), target)
+    metadata = compile_kernel(MX, spec, target).code_object.kernel().metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    assert metadata.agpr_count == 256
 
 
 def test_what_is_refused() -> None:

@@ -82,8 +82,9 @@ def test_nothing_is_spilled(name: str, chip: str, keys: tuple[tuple[str, Any], .
 @pytest.mark.parametrize("layout", ["CRR", "RRR"])
 def test_four_bits_are_turned_by_reads(layout: str) -> None:
     """On gfx950 reads of LDS turn them, which takes no vector instruction of the loop, and copies go past registers."""
-    kernel = compiled("mx_gemm", (("dtype", "fp4"), ("layout", layout), *((size, 4096) for size in "mnk")), "gfx950")
-    assert "256x256x256" in kernel.kernel.kernel_name and "async_wide" in kernel.kernel.kernel_name
+    plan = (("block", "256x256x256"), ("schedule", "async_wide"))
+    keys = (("dtype", "fp4"), ("layout", layout), *((size, 4096) for size in "mnk"), *plan)
+    kernel = compiled("mx_gemm", keys, "gfx950")
     loop = steady_loop(kernel.kernel.code_object, kernel.kernel.kernel_name)
     turned = [one.mnemonic for one in loop.instructions].count("ds_read_b64_tr_b4")
     assert turned >= loop.mix["mfma"] / 2 and loop.mix["valu"] == 0, loop.mix

@@ -19,13 +19,13 @@ eight, and copies need no registers. By the model on gfx950, 4096 x 4096 x 4096 
 what ends behind K gains as much (K of 4104 in rows of 4160 164888, 154263), but not rows that begin within a cache
 line, of which each step takes two (4104 in rows of 4104 190200, 195713). So do expressions (GELU 182148, 168764), but
 not those that read a matrix, for which four waves have fewer loads on their way (GELU with bias and residual 187886,
-195715). Stores of single elements spill scalar registers beside 256 accumulators of a lane."""
+195715). Stores of single elements spill scalar registers beside 256 accumulators of a lane.
+
+fp4 with powers of two in tiles takes 50124 cycles so, by eight waves, whose reads keep LDS busy as long as the matrix
+cores, 55486, by `async_wide` 52907, by `async_late` 54994; with powers in rows 64941, by eight waves 74094."""
 COPIED_BY_DIGITS = "async_late"
 """The same where digits go round the loop, which advance once for its two steps: by the model on gfx950, 3 x 3
 convolutions of 32 images of 56 x 56 with 128 to 256 channels 105179 cycles, by `COPIED` 106946."""
-COPIED_WITH_POWERS = "async_wide"
-"""The same by eight waves for fp4 with powers of two, which have no form with accumulators apart: by the model 55486
-cycles of 4096 x 4096 x 4096 with scales in tiles, `PREFERRED` with 128 x 128 takes 77109."""
 WITHOUT_REGISTERS = "ping_pong_async"
 """What eight waves are left with where the matrix instruction's own vectors take the registers of tiles that are on
 their way: those go straight to LDS. By the model on gfx950, fp8 of 4096 x 4096 x 4096: 70 % of the peak, 63 % with
@@ -54,10 +54,9 @@ def large_blocks(wish: Wish, preferred: str, target: Target) -> Iterator[Plan]:
     copied = COPIED_BY_DIGITS if wish.merged else COPIED
     depth = depth_of(LARGE, copied, wish.dtype, target)
     long = _is_long(wish, depth)
-    if wish.powers and long and wish.k % depth == 0 and pays_copies(wish, COPIED_WITH_POWERS, EIGHT_WAVES, target):
-        yield Plan(COPIED_WITH_POWERS, (LARGE, LARGE, depth), EIGHT_WAVES)
-    plain = wish.arrays == 2 and not (wish.matrices or wish.single)
-    if plain and wish.in_lines and long and pays_copies(wish, copied, FOUR_WAVES, target):
+    alone = (wish.powers and wish.k % depth == 0) or (wish.arrays == 2 and wish.in_lines)
+    stored = not (wish.matrices or wish.single)
+    if alone and stored and long and pays_copies(wish, copied, FOUR_WAVES, target):
         yield Plan(copied, (LARGE, LARGE, depth), FOUR_WAVES)
 
 

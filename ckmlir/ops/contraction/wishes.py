@@ -65,8 +65,8 @@ class Wish(NamedTuple):
         in_lines: whether all rows of A and B begin where cache lines do.
         converts: whether B becomes another type on its way to registers, if it lies in fragment order.
         stays: whether workgroups stay, and keep what finds their blocks in scalar registers beside the loop.
-        powers: whether powers of two, which lanes load four at once, scale A and B of 4 bits in the matrix instruction,
-            and C is the sums.
+        powers: whether powers of two, which lanes load four at once, scale A and B in the matrix instruction, both of 4
+            bits or both of 8.
         turned: whether packed elements share bytes across K, and are turned in registers on their way to LDS, as they
             are or when they have become another type.
         reads_turn: of A and of B, whether reads of LDS turn them instead.
@@ -140,9 +140,7 @@ class Wish(NamedTuple):
 
 def wish_of(problem: Problem, target: Target) -> Wish:
     """What a problem says of its plan."""
-    dwords = all(one.in_dwords for one in problem.scaling)
     turned = _turned(problem, target)
-    packed = problem.dtype == "fp4" and problem.b_dtype in ("", "fp4") and not problem.taken(target)
     aligned = problem.aligned()[2]
     plain = not (problem.sources or problem.merged or problem.windows)
     pitches = zip(problem.held, (problem.lda, problem.ldb) if plain else (problem.k,) * 2, strict=True)
@@ -153,7 +151,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         any(one.operand != "a" and one.rows == 1 for one in problem.scaling), problem.ld_index is not None,
         aligned == 1, matrices_of(problem.side), is_crowded(problem.side, problem.out, aligned),
         all(pitch * one.step % (8 * CACHE_LINE) == 0 for one, pitch in pitches),
-        packed and problem.op in ("", "acc") and aligned > 1 and dwords,
+        _has_powers(problem, target),
         bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
         turned=any(one and not read for one, read in turned), reads_turn=tuple(read for _, read in turned),
         merged=bool(problem.merged or problem.windows),
@@ -161,6 +159,14 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         numbered=sum(map(_is_numbered, ("a", "b"), (problem,) * 2)),
         mixed=sum(map(_is_mixed, ("a", "b"), (problem,) * 2)),
     )  # fmt: skip
+
+
+def _has_powers(problem: Problem, target: Target) -> bool:
+    """See `Wish.powers`."""
+    types = {problem.dtype, problem.b_dtype or problem.dtype}
+    alike = types == {"fp4"} or types <= set(FLOATS_OF_8_BITS)
+    loaded = all(one.is_power and one.in_dwords for one in problem.scaling)
+    return alike and bool(problem.scaling) and loaded and not problem.taken(target)
 
 
 def _turned(problem: Problem, target: Target) -> list[tuple[bool, bool]]:
