@@ -9,7 +9,8 @@ other compiler is taken from a file `NAME.json`:
 
     {"code": "softmax.hsaco", "launch": "launch.json", "operator": "softmax", "keys": {"m": 4096, "n": 4096}}
 
-with a description of the launch as for `ckmlir time --launch`, and the request of ours that does the same work.
+with a description of the launch as for `ckmlir time --launch`, and the request of ours that does the same work;
+`triton_peers.py` writes such files of Triton's kernels.
 Everything is sampled, at the peak clock. Prints tables and a JSON line.
 """
 
@@ -173,7 +174,8 @@ def comparisons(folder: Path) -> Iterator[Comparison]:
         if path.suffix == ".json" and "operator" in (described := json.loads(path.read_text())):
             code_object = CodeObject.parse((folder / described["code"]).read_bytes())
             peer = partial(described_peer, folder / described["launch"], code_object)
-            yield Comparison(path.stem, code_object.target, peer, described["operator"], described["keys"])
+            name = path.stem.removeprefix(f"{code_object.target} ")
+            yield Comparison(name, code_object.target, peer, described["operator"], described["keys"])
         elif path.suffix == ".co" and (match := ATTENTION.match(path.name)):
             chip, channels, causal = match[1], int(match[2]), bool(match[3])
             for heads, of_keys in HEADS:

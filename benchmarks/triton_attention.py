@@ -17,7 +17,7 @@ import numpy as np
 import triton
 import triton.language as tl
 from triton_fastest import Found, fastest_of
-from triton_in_time import TYPES, compiled_for, modelled
+from triton_in_time import TYPES, Launch, compiled_for, modelled
 
 from ckmlir.sim.timing.parameters import Parameters
 
@@ -78,6 +78,11 @@ def cycles_of(
     keys: dict[str, Any], chip: str, parameters: Parameters, tile: tuple[int, int], waves: int, stages: int
 ) -> float | None:
     """Of one kernel; None where its tiles do not fit LDS."""
+    return modelled(launch_of(keys, chip, tile, waves, stages), parameters)
+
+
+def launch_of(keys: dict[str, Any], chip: str, tile: tuple[int, int], waves: int, stages: int) -> Launch:
+    """One kernel."""
     heads, length, channels = keys["b"] * keys["h"], keys["sq"], keys["d"]
     element, _ = TYPES[keys["dtype"]]
     constants = {"QUERIES": tile[0], "KEYS": tile[1], "D": channels, "CAUSAL": int("mask" in keys)}
@@ -86,6 +91,4 @@ def cycles_of(
     tensor_bytes = 2 * heads * length * channels
     numbers = (np.float32(math.log2(math.e) * channels**-0.5), channels, length * channels, length)
     order = (length // tile[0], heads)
-    return modelled(
-        compiled, chip, parameters, [tensor_bytes] * 3, [tensor_bytes], numbers, waves, (*order, 1), order
-    )
+    return Launch(compiled, chip, [tensor_bytes] * 3, [tensor_bytes], numbers, waves, (*order, 1), order)

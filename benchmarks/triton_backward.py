@@ -16,7 +16,7 @@ import numpy as np
 import triton
 import triton.language as tl
 from triton_fastest import Found, fastest_of
-from triton_in_time import TYPES, compiled_for, modelled
+from triton_in_time import TYPES, Launch, compiled_for, modelled
 
 from ckmlir.sim.timing.parameters import Parameters
 
@@ -120,4 +120,5 @@ def cycles_of(
     numbers = (np.float32(channels**-0.5), channels, length * channels, length)
     order = (length // tile[0], heads)
     inputs = [*[tensor_bytes] * 4, row_bytes, row_bytes]
-    return modelled(compiled, chip, parameters, inputs, [tensor_bytes] * 3, numbers, waves, (*order, 1), order)
+    launch = Launch(compiled, chip, inputs, [tensor_bytes] * 3, numbers, waves, (*order, 1), order)
+    return modelled(launch, parameters)

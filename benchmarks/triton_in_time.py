@@ -41,6 +41,30 @@ class Found(NamedTuple):
     packed: int
 
 
+class Launch(NamedTuple):
+    """A kernel of Triton's on arrays of so many bytes.
+
+    Attributes:
+        numbers: its other arguments, behind the arrays.
+        waves: of a workgroup.
+        order: sizes of the axes along which consecutive workgroups go, fastest first.
+    """
+
+    compiled: Any
+    chip: str
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    numbers: Sequence[Any]
+    waves: int
+    grid: tuple[int, int, int]
+    order: tuple[int, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the chip has as much LDS."""
+        return bool(self.compiled.metadata.shared <= get_target(self.chip).lds_bytes)
+
+
 def fastest(keys: dict[str, Any], chip: str, parameters: Parameters) -> Found:
     """Of A (m, k) times the transpose of B (n, k), whole tiles."""
     found = []
@@ -56,6 +80,11 @@ def cycles_of(
     keys: dict[str, Any], chip: str, parameters: Parameters, tile: tuple[int, int, int], waves: int, packed: int
 ) -> float | None:
     """Of one kernel; None where its tiles do not fit LDS."""
+    return modelled(launch_of(keys, chip, tile, waves, packed), parameters)
+
+
+def launch_of(keys: dict[str, Any], chip: str, tile: tuple[int, int, int], waves: int, packed: int) -> Launch:
+    """One kernel on A (m, k) and B (n, k)."""
     m, n, k = keys["m"], keys["n"], keys["k"]
     taken, out = TYPES[keys["dtype"]]
     if chip == "gfx950":
@@ -65,9 +94,8 @@ def cycles_of(
     compiled = compiled_for(gemm, types, constants, chip, num_warps=waves, num_stages=2, kpack=packed)
     inputs = [count * BYTES[keys["dtype"]] for count in (m * k, n * k)]
     order = (-(-n // tile[1]), -(-m // tile[0]))  # its tiles are numbered row by row
-    return modelled(
-        compiled, chip, parameters, inputs, [2 * m * n], (m, n, k, k, k, n), waves, (order[0] * order[1], 1, 1), order
-    )
+    grid = order[0] * order[1], 1, 1
+    return Launch(compiled, chip, inputs, [2 * m * n], (m, n, k, k, k, n), waves, grid, order)
 
 
 def compiled_for(function: Any, types: Sequence[str], constants: dict[str, int], chip: str, **options: int) -> Any:
@@ -78,19 +106,16 @@ def compiled_for(function: Any, types: Sequence[str], constants: dict[str, int],
     return compile(source, target=GPUTarget("hip", chip, 64), options=options)
 
 
-def modelled(
-    compiled: Any, chip: str, parameters: Parameters, inputs: Sequence[int], outputs: Sequence[int],
-    numbers: Sequence[Any], waves: int, grid: tuple[int, int, int], order: tuple[int, int],
-) -> float | None:
-    """Cycles of a launch on arrays of so many bytes, the inputs zeros; None where it takes more LDS than there is."""
-    if compiled.metadata.shared > get_target(chip).lds_bytes:
+def modelled(launch: Launch, parameters: Parameters) -> float | None:
+    """Cycles, the inputs being zeros; None where it takes more LDS than there is."""
+    if not launch.fits:
         return None
-    code_object, simulator = CodeObject.parse(compiled.asm["hsaco"]), Simulator(chip)
-    arrays = [simulator.upload(np.zeros(size, np.uint8), read_only=True) for size in inputs]
-    arrays += [simulator.allocate(size) for size in outputs]
-    given = [*(one.address for one in arrays), *numbers, 0, 0]  # the last: scratch memory, which it has none of
+    code_object, simulator = CodeObject.parse(launch.compiled.asm["hsaco"]), Simulator(launch.chip)
+    arrays = [simulator.upload(np.zeros(size, np.uint8), read_only=True) for size in launch.inputs]
+    arrays += [simulator.allocate(size) for size in launch.outputs]
+    given = [*(one.address for one in arrays), *launch.numbers, 0, 0]  # the last: scratch memory, which it has none of
     trace = record_launch(
-        simulator, code_object, code_object.kernel(None).name, grid, (64 * waves, 1, 1), given,
-        compiled.metadata.shared, parameters=parameters, mode="sampled", shape=order,
+        simulator, code_object, code_object.kernel(None).name, launch.grid, (64 * launch.waves, 1, 1), given,
+        launch.compiled.metadata.shared, parameters=parameters, mode="sampled", shape=launch.order,
     )  # fmt: skip
-    return model_launch(trace, parameters, "sampled", order).grid.cycles
+    return model_launch(trace, parameters, "sampled", launch.order).grid.cycles
