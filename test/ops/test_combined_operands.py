@@ -162,6 +162,25 @@ def test_single_elements_of_matrices_that_lie_otherwise_take_registers(
     assert ABD.spec(ABD.problem(**keys), target).block == block
 
 
+@pytest.mark.parametrize(("chip", "keys", "depth"), [
+    ("gfx90a", {}, 64), ("gfx942", {}, 64), ("gfx942", {"a_op": "gelu(a0)", "b_op": "b0", "dtype": "fp8"}, 64),
+    ("gfx942", {"a_op": "a0 + a1 + a2", "b_op": "b0 + b1 + b2"}, 64), ("gfx942", {"k": 1016}, 64),
+    ("gfx950", {}, 128), ("gfx942", {"layout": "RRR"}, 128), ("gfx942", {"layout": "CRR"}, 128),
+])  # fmt: skip
+def test_one_workgroup_computes_bytes_while_another_multiplies(chip: str, keys: dict[str, Any], depth: int) -> None:
+    """Half a step in blocks of 128 x 128 leaves LDS of gfx90a and gfx942 two workgroups; not where that is read across
+    K. Nothing is spilled."""
+    given = {"m": 4096, "n": 4096, "k": 1024, "dtype": "i8", "op": "acc", "a_op": "a0 + a1", "b_op": "b0 + b1"}
+    target = get_target(chip)
+    spec = ABD.spec(ABD.problem(**given | keys), target)
+    assert spec.block == (128, 128, depth)
+    if depth == 64:
+        kernel = compile_kernel(ABD, spec, target)
+        found = kernel.code_object.kernel(kernel.kernel_name).metadata
+        assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+        assert found.vgpr_count <= 256 and 2 * found.group_segment_size <= target.lds_bytes
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", all_targets(), ids=str)
 def test_integers_of_a_byte_are_taken_out_of_words(target: Any) -> None:

@@ -66,6 +66,13 @@ steps of 128 x 128 are half as long. By the model, 4096 x 4096 x 1024 of two arr
 half: f16 with one across K of A and of B 223284, 186068, of A alone 179983, 228123; fp8 333839 (53 registers in
 scratch memory), 244251, of A alone 243927, 194371; on gfx950 f16 221180, 137148. Of four and three of fp8 305447 and
 234463, by 64 x 64 401813."""
+NARROWEST_FOR_SHORT_STEPS = 8
+"""Bytes of the loads of computed operands of 8 bits that lie along K from which on steps of 128 x 128 are half as long
+where LDS then holds two workgroups, and one otherwise: one computes operands while the other multiplies. By the model,
+4096 x 4096 x 1024, whole steps and half: i8 of two arrays each 673616, 574410 on gfx90a, 191954, 160594 on gfx942, of
+A alone 565340, 491026 and 144106, 117406; fp8 188146, 157738 on gfx942. Of three each i8 takes 326883 on gfx942 in the
+blocks of 64 x 64 that whole steps leave, and 203674. On gfx950, where LDS holds two anyway, fp8 takes 144437 and
+147865. Across K single rows are loaded, i8 in CRR 222394, 1688778 on gfx942."""
 MOST_FOR_TWO_STEPS = 128
 """Accumulators of a work-item above which a loop is not given two steps: they fill a register file of their own, and
 transposed operands beside them do not find enough in the other."""
@@ -142,9 +149,13 @@ def _runs_beside(wish: Wish, target: Target) -> bool:
     able, words = target.mfmas(wish.dtype), find_dtype(accumulator_type(wish.dtype)).bytes // 4
     if not (plain and medium and able and words == 1 and wish.blocks(MEDIUM) > target.compute_units):
         return False
+    return _holds_one(target) and 2 * MEDIUM * MEDIUM * wish.k <= MOST_OF_SHORT * target.mfma_rate(able[0])
+
+
+def _holds_one(target: Target) -> bool:
+    """Whether LDS holds one workgroup of 128 x 128 with two buffers of whole steps, and two with half of that."""
     buffer = 2 * MEDIUM * STEP_BYTES[0]
-    alone = target.lds_bytes // (2 * buffer) == 1 < target.lds_bytes // buffer
-    return alone and 2 * MEDIUM * MEDIUM * wish.k <= MOST_OF_SHORT * target.mfma_rate(able[0])
+    return target.lds_bytes // (2 * buffer) == 1 < target.lds_bytes // buffer
 
 
 def _short_step(wish: Wish, schedule: str, target: Target) -> Plan:
@@ -330,10 +341,14 @@ def _waves(wish: Wish, size: int, schedule: str) -> tuple[int, int]:
 
 def _deepest(wish: Wish, size: int, waves: tuple[int, int], target: Target) -> int:
     """Along K a step of a block of this size at most, a power of two: short where both operands are `numbered`, which
-    read more arrays, and for many loads of single elements (`MANY_MIXED`).
+    read more arrays, for many loads of single elements (`MANY_MIXED`), and where that leaves a compute unit two
+    workgroups that compute operands (`NARROWEST_FOR_SHORT_STEPS`).
     """
     if not wish.numbered:
-        many = wish.mixed * (2 if bits_of(wish.dtype) <= 8 else 1) >= MANY_MIXED and size == MEDIUM
+        bytes_ = bits_of(wish.dtype) <= 8
+        wide = wish.layout[:2] == "RC" and wish.load_bytes >= NARROWEST_FOR_SHORT_STEPS
+        beside = bytes_ and wish.computed and wide and _holds_one(target)
+        many = (beside or wish.mixed * (2 if bytes_ else 1) >= MANY_MIXED) and size == MEDIUM
         return elements_in(STEP_BYTES[1], wish.dtype) if many else LONGEST_STEP
     most = MOST_NUMBERED // wish.numbered * math.prod(waves) * target.wave_size // (2 * wish.numbered * size)
     return max(1 << most.bit_length() - 1, elements_in(STEP_BYTES[-1], wish.dtype))
