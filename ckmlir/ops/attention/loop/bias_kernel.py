@@ -45,16 +45,21 @@ def numbered(form: Form, first: Tile) -> Tile:
     """A whole number a query (i32) for the block's first key, and one more for each key behind it, in f32: (queries,
     keys).
 
-    What differs between lanes is in one number for each; constants, which scalar registers hold, lead to its keys.
+    What differs between lanes is in one number for each; three more follow from it, and a constant for every four keys
+    leads from all four to these. Pairs differ by one constant, so that packed instructions take it from one scalar
+    register: with a constant each, 32 keys would take 32 of these. Constants are subtracted: LLVM leaves out x - 0, but
+    not x + 0.
     """
     lanes = WAVE_SIZE // form.scores.instruction.n
     blocks = form.keys // (ACCUMULATOR_GROUP * lanes)
     lies = form.score_layout.split(1, ACCUMULATOR_GROUP * lanes).split(2, ACCUMULATOR_GROUP)
     own = stretch(first, 1, lanes, lies.reduce(3).reduce(1))
     own = cast(own + coordinates(own, 1) * ACCUMULATOR_GROUP, "f32")
-    each = stretch(stretch(own, 1, blocks, lies.reduce(3)), 3, ACCUMULATOR_GROUP, lies)
-    place = coordinates(each, 1) * (ACCUMULATOR_GROUP * lanes) + coordinates(each, 3)
-    return join_axes(join_axes(each + cast(place, "f32"), 2), 1)
+    four = stretch(own, 2, ACCUMULATOR_GROUP, lies.reduce(1))
+    four = four - cast(-coordinates(four, 2), "f32")
+    each = stretch(four, 1, blocks, lies)
+    each = each - cast(coordinates(each, 1) * -(ACCUMULATOR_GROUP * lanes), "f32")
+    return join_axes(join_axes(each, 2), 1)
 
 
 @dataclass(frozen=True)
