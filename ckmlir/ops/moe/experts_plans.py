@@ -166,7 +166,9 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
         block = COPIED[product.products - 1]
         yield from _plans(problem, block, 8 * DEPTH // bits, None, NARROW_COLUMNS)
     wish = wish_of(product, target)
-    for block in _blocks_of(product.shuffled, wish.turned):
+    is_crowded = _is_crowded(product)
+    ends_behind = product.k % (8 * DEPTH // bits) > 0
+    for block in _blocks_of(product.shuffled, wish.turned or (is_crowded and ends_behind)):
         if problem.unit % block.rows == 0:
             depth = 8 * _line(problem.product, block) // bits
             short = block == BLOCKS[0] and product.k <= SHORTEST * depth and product.products == 1
@@ -177,7 +179,8 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
                 # and 30.9; gated 77.3 and 62.5 on gfx942, on gfx950 81.1 (2 spilled) and 89.0.
                 eight = crowded(wish, MEDIUM, named, target)
                 yield from (plan for plan in eight if problem.unit % plan.block[0] == 0)
-            block = block._replace(schedules=LOW) if _one_buffer(problem, block, depth, target) else block
+            one_buffer = (is_crowded and block.rows == MEDIUM) or _one_buffer(problem, block, depth, target)
+            block = block._replace(schedules=LOW) if one_buffer else block
             columns = narrow_for_scales(wish, target) if block.rows == MEDIUM else 0
             yield from _plans(problem, block, depth, named, NARROW_COLUMNS if narrow else columns)
 
@@ -223,6 +226,15 @@ def _blocks_of(shuffled: int, turned: bool) -> tuple[Block, ...]:
     if shuffled:
         return SQUARE if shuffled == max(COLUMNS) else STRAIGHT
     return TURNED if turned else BLOCKS
+
+
+def _is_crowded(product: Problem) -> bool:
+    """Whether two matrices of 8 bits lie across K, each with powers of two beside it, on gfx950 at 128 x 128: with two
+    LDS buffers they spilled five registers, with one none, but 13 where steps end behind K. Those have half as many
+    columns: 4096 tokens, 8 experts of 2, n = k = 1024, fp8, units of 128, 41.2 us by the model, with one buffer 37.0.
+    """
+    powers = any(one.is_power for one in product.scaling)
+    return powers and product.products > 1 and product.layout[1] == "R" and find_dtype(product.stored).step == 8
 
 
 def _one_buffer(problem: ExpertsProblem, block: Block, depth: int, target: Target) -> bool:
