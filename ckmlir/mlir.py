@@ -67,6 +67,7 @@ __all__ = [
     "passmanager",
     "rocdl",
     "scf",
+    "set_backend_option",
     "vector",
 ]
 
@@ -137,3 +138,16 @@ def make_context(*loaders: DialectLoader) -> "ir.Context":
         for loader in loaders:
             loader(context)
     return context
+
+
+def set_backend_option(name: str, value: bool) -> bool:
+    """Set one of LLVM's options, for this process and all that it compiles from now on.
+
+    False where nothing was set: these bindings have no way to, or their LLVM no such option.
+    """
+    try:
+        options = importlib.import_module(f"{_package}._mlir_libs._mlirDialectsFly")
+        options.set_llvm_option_bool(name, value)
+    except (ImportError, AttributeError, RuntimeError, ValueError):
+        return False
+    return True

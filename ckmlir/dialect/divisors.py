@@ -126,7 +126,8 @@ def _evaluate(item: ir.Value, sources: list[int]) -> int:
         if number is not None:
             return abs(number)
         if owner.name in RULES:
-            return RULES[owner.name](*sources)
+            whole = RULES[owner.name](*sources[: len(owner.operands)])
+            return lcm(whole, *sources[len(owner.operands) :])
         if owner.name in BY_CONSTANT:
             places = constant_of(owner.operands[1])
             assert places is not None
@@ -140,13 +141,21 @@ def _sources(item: ir.Value) -> list[ir.Value] | None:
     if owner is None:
         return _argument_sources(ir.BlockArgument(item))
     if owner.name == PROMISE or owner.name in RULES:
-        return list(owner.operands)
+        return [*owner.operands, *_without_remainder(owner)]
     if owner.name in BY_CONSTANT:
         number = constant_of(owner.operands[1])
         return None if number is None or number < 0 else [owner.operands[0]]
     if owner.name in ("scf.for", "scf.if", "scf.while"):
         return _result_sources(owner, ir.OpResult(item).result_number)
     return [] if constant_of(item) is not None else None
+
+
+def _without_remainder(owner: ir.Operation) -> list[ir.Value]:
+    """The divisor of which x - x % divisor is a multiple; empty where an operation is no such difference."""
+    rest = producer(owner.operands[1]) if owner.name == "arith.subi" else None
+    if rest is None or rest.name not in ("arith.remsi", "arith.remui") or rest.operands[0] != owner.operands[0]:
+        return []
+    return [rest.operands[1]]
 
 
 def _result_sources(owner: ir.Operation, number: int) -> list[ir.Value] | None:

@@ -29,7 +29,7 @@ from ckmlir.lowering.linker import Linker, link
 from ckmlir.lowering.metadata_note import KernelNotes, with_notes
 from ckmlir.lowering.resting_memory import INTEGER_ARITHMETIC, resting_memory
 from ckmlir.lowering.standard_error import captured_standard_error
-from ckmlir.mlir import PassManager, gpu_objects, ir
+from ckmlir.mlir import PassManager, gpu_objects, ir, set_backend_option
 
 if TYPE_CHECKING:
     from ckmlir.codeobject import CodeObject
@@ -60,6 +60,13 @@ MANY_REGISTERS = 128
 """Registers that go round a loop beside accumulators in registers of their own, above which a kernel may run LLVM out
 of them. It is then compiled in a copy of the process: that takes a tenth of the half second and more that LLVM takes
 for such kernels."""
+MANY_LOADS = 256
+"""Loads of a kernel of one block above which LLVM leaves their order as it is, and its allocator takes registers for
+what lives within the block from its end on. As it does by default, what was loaded first is moved out of the way again
+and again: 448 elements of a thread that are loaded and stored by themselves took 11 to 18 s, and take one, with as
+many instructions. Options are the whole process's, so such a kernel is compiled in a copy of it."""
+BUFFER_LOAD = "rocdl.raw.ptr.buffer.load"
+FROM_THE_END, SCHEDULER = "greedy-reverse-local-assignment", "enable-misched"
 
 
 class CodeGenerationError(CkmlirError):
@@ -185,14 +192,22 @@ def _notes(kernels: ir.OpView, argument_names: Mapping[str, Sequence[str]]) -> d
 
 def _serialize(work: ir.Operation, form: str) -> bytes:
     """Replace the gpu.module of `work` by a binary of LLVM's `form` ("isa" or "bin"), and return that binary."""
-    if _carried(work) > MANY_REGISTERS:
+    many_loads = _most_loads(work) > MANY_LOADS
+
+    def binary() -> bytes:
+        if many_loads:
+            set_backend_option(FROM_THE_END, True)
+            set_backend_option(SCHEDULER, False)
+        return _binary(work, form)
+
+    if many_loads or _carried(work) > MANY_REGISTERS:
         try:
-            content, lines = in_child_process(lambda: _binary(work, form))
+            content, lines = in_child_process(binary)
         except ChildEnded as end:
             raise CodeGenerationError(_given_up(str(end), end.printed)) from None
     else:
         with captured_standard_error() as lines:
-            content = _binary(work, form)
+            content = binary()
     errors = [line for line in lines if ERROR.search(line)]
     if errors:
         # Turned round from LLVM's `error: file:line:column: text`.
@@ -242,6 +257,12 @@ def _size(work: ir.Operation) -> tuple[int, bool]:
 def _carried(work: ir.Operation) -> int:
     """Most vector registers that LLVM allocates for what a block of a kernel gets from those before it."""
     return max((carried_beside_accumulators(blocks[1:]) for blocks in _kernels(work)), default=0)
+
+
+def _most_loads(work: ir.Operation) -> int:
+    """Loads through buffers in a kernel of one block, of the one that has most of them."""
+    single = (blocks[0] for blocks in _kernels(work) if len(blocks) == 1)
+    return max((sum(view.name == BUFFER_LOAD for view in block) for block in single), default=0)
 
 
 def _run(work: ir.Operation, pipeline: str) -> None:

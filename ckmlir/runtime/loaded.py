@@ -91,6 +91,10 @@ def take(device: Device, compiled: CompiledKernel) -> LoadedKernel:
 
 def require_kernel_of(compiled: CompiledKernel, operator: Operator[Any, Any], spec: Spec, target: Target) -> None:
     """Raise RequestError unless `compiled` is the kernel of this specification for this chip."""
+    if not isinstance(compiled, CompiledKernel):
+        raise RequestError(
+            f"{operator.name}: a compiled kernel is what compile_kernel gives, not of {type(compiled).__name__}"
+        )
     if compiled.kernel_name != spec.name or compiled.target != target.name:
         raise RequestError(
             f"{operator.name}: the compiled kernel is {compiled.kernel_name} for {compiled.target}; the problem takes "

@@ -40,6 +40,10 @@ def copies(chip: str, where: Callable[[Any], Any]) -> Kernel:
     return traced
 
 
+def _rounded_down(number: Scalar, by: int) -> Scalar:
+    return number - number % by
+
+
 PLACES: dict[str, tuple[Callable[[Any], Any], Callable[[int], int]]] = {
     "product": (lambda k: workgroup_id(0) * 256, lambda g: 256 * g),
     "shift": (lambda k: (workgroup_id(0) << 3) * 4, lambda g: 32 * g),
@@ -49,6 +53,7 @@ PLACES: dict[str, tuple[Callable[[Any], Any], Callable[[int], int]]] = {
     "choice": (lambda k: (k.n < 3).select(k.n * 12, workgroup_id(0) * 20), lambda g: 20 * g),
     "quotient": (lambda k: (workgroup_id(0) * 96) // 12, lambda g: 8 * g),
     "rest": (lambda k: (workgroup_id(0) * 12) % 32, lambda g: 12 * g % 32),
+    "rounded down": (lambda k: _rounded_down(workgroup_id(0) + k.n, 12), lambda g: (g + 3) // 12 * 12),
     "masked": (lambda k: (workgroup_id(0) + k.n) & -4, lambda g: (g + 3) & -4),
     "back": (lambda k: ((workgroup_id(0) * 64) >> 3), lambda g: 8 * g),
     "memory": (lambda k: k.table.scalar(workgroup_id(0)) * 4, lambda g: 4 * (5, 3)[g]),

@@ -252,6 +252,7 @@ def test_default_kernels(name: str, target: Any) -> None:
         ("elementwise", {"op": "__import__('os')"}, "unknown function"),
         ("elementwise", {"op": "a.real"}, "expected arrays, numbers, + - * /"),
         ("elementwise", {"op": "a + "}, "not an expression"),
+        ("elementwise", {"op": "(" * 300 + "a" + ")" * 300}, "nested too deeply"),
         ("elementwise", {"op": "relu(a, b)"}, "relu takes 1 argument"),
         ("elementwise", {"op": "a > b"}, "a comparison may only be the first argument of where"),
         ("elementwise", {"op": "gelo(a)"}, "gelu"),

@@ -137,7 +137,9 @@ def parse(text: str, variables: tuple[str, ...]) -> Expression:
     check_length(text)
     try:
         tree = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if not isinstance(error, SyntaxError | ValueError) or "too many nested" in str(error):
+            raise RequestError(f"{show(text)}: nested too deeply; use fewer parentheses and signs") from None
         raise RequestError(f"{show(text)}: not an expression such as relu(a * 2 + b)") from None
     check_tree(tree, text, variables)
     return Expression(tree)
