@@ -15,6 +15,7 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import compare
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.parts import default_parts
+from ckmlir.ops.contraction.sum_parts import sum_over
 from ckmlir.ops.plan import FillStep, KernelStep, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.tensors.expression import parse
@@ -107,6 +108,36 @@ def test_parts_are_added_in_order() -> None:
     assert (run.outputs["c"] == 0).all()  # from the end it would be 2
 
 
+def test_shares_of_many_parts_are_added_behind_them() -> None:
+    """Two shares have the even and the odd parts, each in order: numbers of which only that order gives this sum."""
+    operator = find_operator("sum_parts")
+    problem = operator.problem(parts=13, shape=(3, 5), out="f32")
+    assert operator.spec(problem, GFX942).shares == 2
+    parts = np.zeros((13, 3, 5), np.float32)
+    parts[[0, 1, 2, 12]] = np.array([2.0**24, 1.0, 1.0, -(2.0**24)], np.float32)[:, None, None]
+    run = run_operator(operator, problem, {"acc_parts": parts}, GFX942, open_device("sim", GFX942))
+    assert (run.outputs["c"] == 1).all()  # one by one, and from the end, it would be 0 and 2
+
+
+def test_parts_that_one_address_does_not_reach_have_no_shares() -> None:
+    """15 strides of 2^28 words are beyond 2 GiB; so is the problem for a kernel of shares."""
+    operator = find_operator("sum_parts")
+    near, far = (sum_over(60, (1, 64), "f32", (stride, 64, 1), "f32", (64, 1)) for stride in (2**20, 2**28))
+    assert [operator.spec(one, GFX942).shares for one in (near, far)] == [16, 1]
+    reasons = operator.mismatches(far, operator.spec(near, GFX942), GFX942)
+    assert [(one.field, one.value) for one in reasons] == [("shares", 16)]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_shares_of_parts_that_lie_between_one_another(chip: str) -> None:
+    """Neighbouring elements are of different parts, and what lies behind the last part is not added."""
+    problem = sum_over(13, (37, 6), "f32", (1, 96, 16), "f32", (6, 1))
+    operator, target = find_operator("sum_parts"), get_target(chip)
+    arrays = operator.inputs(problem, target)
+    run = run_operator(operator, problem, arrays, target, open_device("sim", target, checks="all"))
+    assert all(one.ok for one in check_outputs(operator, problem, arrays, run.outputs, target))
+
+
 SUMS: tuple[dict[str, Any], ...] = (
     {"parts": 1, "shape": "7"},
     {"parts": 9, "shape": "33x70", "out": "bf16"},
@@ -115,6 +146,10 @@ SUMS: tuple[dict[str, Any], ...] = (
     {"parts": 3, "shape": "65x3", "dtype": "i32"},
     {"parts": 2, "shape": "65x33", "dtype": "f64", "strides": "1x65"},
     {"parts": 3, "shape": "0x3"},
+    {"parts": 13, "shape": "33x70", "op": "relu(acc + d0)", "d0": "70"},
+    {"parts": 49, "shape": "7"},
+    {"parts": 50, "shape": "5x64", "dtype": "i32"},
+    {"parts": 61, "shape": "65x33", "dtype": "f64", "strides": "1x65"},
 )
 
 

@@ -93,6 +93,11 @@ def test_sizes_at_the_ends(keys: dict[str, Any]) -> None:
     run("gfx950", **{"n": 1, "c": 8, "k": 8, "image": (3, 3), "window": 3, "pads": 1, **keys})
 
 
+def test_no_patches_whose_other_lengths_are_more_than_numpy_counts() -> None:
+    """A length of 0 makes them none, and the gradient zeros."""
+    agree("conv_bwd_weight", "gfx950", n=2500, c=8, k=8, image=(4095, 0, 2**31 - 1))
+
+
 def test_many_positions_are_shared() -> None:
     """Few results of long sums: by default in as many parts as keep compute units busy."""
     spec = OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64), GFX942)

@@ -1,6 +1,7 @@
 """sum_parts: C = op(p[0] + p[1] + …, D0, D1, …), the second step of products whose sums are shared by workgroups.
 
-Parts are added in their order, so two runs give the same bits. `op` is an expression of the sum, `acc`, and of up to
+Parts are added in an order that follows from their number and C's shape, one after the other or in shares that are
+added then, so two runs give the same bits. `op` is an expression of the sum, `acc`, and of up to
 four tensors d0 to d3 that broadcast to `shape`; it is computed in f32, for parts of f64 in f64. Without one, C is the
 sum.
 
@@ -13,17 +14,24 @@ part to the next (i32); alpha, beta (f32, or f64). Grid: one dimension, tiles.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
-from msgspec.structs import replace
 
+from ckmlir.dialect.schedule_items import MOST_AHEAD
 from ckmlir.digests import digest_of
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.added_parts import (
+    MOST_SHARES,
+    SumProblem,
+    ahead_of,
+    fields_of_tile,
+    shares_of,
+    tile_of,
+    within_reach,
+)  # fmt: skip
 from ckmlir.ops.contraction.contraction_spec import (
     COMPUTED,
     SCALARS,
@@ -37,29 +45,25 @@ from ckmlir.ops.contraction.side import MOST, NAMES, TYPES
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.operator import NOTHING, Launch, Operator, Run
-from ckmlir.ops.precision import PRECISIONS, Precision, order_decides
+from ckmlir.ops.precision import order_decides
 from ckmlir.ops.request import Choice, Integer, Real, RequestError
 from ckmlir.ops.scalars import f32, f64, i32
-from ckmlir.ops.spec import Reason, by, unlike
+from ckmlir.ops.spec import Algorithm, Reason, by, not_powers_of_two, unlike
 from ckmlir.ops.steps import Fill
 from ckmlir.ops.tensors.arrays import Operand, aligned_elements, broadcast_axes, checked_strides, packed
 from ckmlir.ops.tensors.expression import check_f64, evaluate_exactly, parse, read_expression
 from ckmlir.ops.tensors.expression_key import ExpressionKey
-from ckmlir.ops.tensors.folding import Folded, fold
 from ckmlir.ops.tensors.keys import Broadcast, Strides
 from ckmlir.ops.tensors.mapping import MapProblem
 from ckmlir.ops.tensors.rounding import Bounded, bounded_error, output_tolerance, saturated
 from ckmlir.ops.tensors.tiling import (
-    MAXIMUM_REACH,
     ArrayFields,
     TileSpec,
     array_fields,
     check_tiles,
-    choose_tile,
     invalid_tiles,
     launch_scalars,
     tile_counts,
-    tile_fields,
     uncovered_tiles,
 )  # fmt: skip
 from ckmlir.ops.tensors.values import moved_values
@@ -67,62 +71,8 @@ from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 MOST_DIMENSIONS = 5
-ELEMENTS = 1024
-"""Of a workgroup's tile: a vector of f32 for each work-item, since few results have many parts."""
 OUTPUTS = {"f32": ("f32", "f16", "bf16"), "i32": ("i32",), "f64": ("f64", "f32")}
 """Type of the parts -> types of C without an expression."""
-
-
-class SumProblem(Struct, frozen=True, dict=True):
-    """Parts to add.
-
-    Attributes:
-        lengths: of C.
-        sums: the parts of every accumulator; their first dimension counts parts, `axes` are those of the others.
-        side: the D tensors.
-        op: the expression; "" for none.
-    """
-
-    parts: int
-    lengths: tuple[int, ...]
-    sums: tuple[Operand, ...]
-    side: tuple[Operand, ...]
-    c: Operand
-    op: str
-    alpha: float
-    beta: float
-
-    @cached_property
-    def folded(self) -> Folded:
-        """The index space of C: its strides, those of the parts, those of D tensors."""
-        sums = [tuple(one.index_strides) for one in self.sums]
-        return fold(self.lengths, [self.c.index_strides, *sums, *(one.index_strides for one in self.side)])
-
-    @property
-    def ordered(self) -> Folded:
-        """With the arrays in the order of specifications: parts, D tensors, C."""
-        found = self.folded
-        return Folded(found.lengths, (*found.strides[1:], found.strides[0]), found.groups)
-
-    @property
-    def part_stride(self) -> int:
-        """Elements from one part to the next."""
-        return self.sums[0].strides[0]
-
-    @property
-    def operands(self) -> tuple[Operand, ...]:
-        """All arrays in the order of the kernel's arguments."""
-        return (*self.sums, *self.side, self.c)
-
-    @property
-    def precision(self) -> Precision:
-        """What floats are added in, and the expression is computed in."""
-        return PRECISIONS[computing_type(self.sums[0].dtype)]
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """What the expression may name."""
-        return (*accumulator_names(len(self.sums)), *(one.name for one in self.side), *SCALARS)
 
 
 class SumSpec(TileSpec):
@@ -131,10 +81,14 @@ class SumSpec(TileSpec):
     Attributes:
         sums: accumulators.
         op: see SumProblem.
+        shares: of the parts, which work-items add side by side: of two shares one has the parts 0, 2, ….
+        ahead: parts of a share that are on their way while one is added.
     """
 
     sums: int
     op: str
+    shares: Algorithm[int] = 1
+    ahead: Algorithm[int] = 4
 
     @property
     def name(self) -> str:
@@ -189,7 +143,7 @@ class SumParts(Operator[SumProblem, SumSpec]):
             lies = values[name] or shape
             side.append(Operand(name, own, lies, packed(lies), broadcast_axes(name, lies, shape)))
         problem = SumProblem(parts, shape, (sums,), tuple(side), c, op, values["alpha"], values["beta"])
-        check_tiles(problem.ordered, _tile(problem), [one.name for one in problem.operands])
+        check_tiles(problem.ordered, tile_of(problem), [one.name for one in problem.operands])
         return problem
 
     def spec(self, problem: SumProblem, target: Target) -> SumSpec:
@@ -198,8 +152,10 @@ class SumParts(Operator[SumProblem, SumSpec]):
             dtypes=tuple(one.dtype for one in problem.operands),
             sums=len(problem.sums),
             op=problem.op,
+            shares=shares_of(problem),
+            ahead=ahead_of(problem),
             **_array_fields(problem),
-            **tile_fields(problem.folded, _tile(problem)),
+            **fields_of_tile(problem),
         )
 
     def mismatches(self, problem: SumProblem, spec: SumSpec, target: Target) -> list[Reason]:
@@ -212,10 +168,19 @@ class SumParts(Operator[SumProblem, SumSpec]):
             if not reasons and problem.part_stride % align:
                 why = f"parts of {name} are not aligned to {align} elements"
                 reasons.append(Reason("aligns", spec.aligns, why, "expected less"))
+        if not reasons and not within_reach(problem, spec.shares, spec.tile):
+            reasons.append(Reason("shares", spec.shares, "their parts lie 2 GiB apart", "expected fewer"))
         return reasons
 
     def validate(self, spec: SumSpec, target: Target) -> list[Reason]:
-        return list(invalid_tiles(spec, target))
+        reasons = [*not_powers_of_two(spec, "shares"), *invalid_tiles(spec, target)]
+        if spec.shares > MOST_SHARES:
+            why = "no such number of shares"
+            reasons.append(Reason("shares", spec.shares, why, f"expected at most {MOST_SHARES}"))
+        if spec.ahead not in range(MOST_AHEAD + 1):
+            why = "no such number of parts on their way"
+            reasons.append(Reason("ahead", spec.ahead, why, f"expected 0 to {MOST_AHEAD}"))
+        return reasons
 
     def kernels(self, target: Target) -> list[SumSpec]:
         requests: list[dict[str, object]] = [
@@ -320,15 +285,6 @@ def cleared(array: ArraySpec) -> Fill | Run:
 
 def _operand(name: str, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> Operand:
     return Operand(name, dtype, shape, strides, tuple(range(len(shape))))
-
-
-def _tile(problem: SumProblem) -> tuple[int, ...]:
-    """Extents as C and the parts ask for them, none where a D tensor's elements lie too far apart for a tile."""
-    folded, own = problem.folded, 1 + len(problem.sums)
-    dtypes = [problem.c.dtype, *(one.dtype for one in problem.sums)]
-    near = MAXIMUM_REACH // (4 * ELEMENTS * len(folded.lengths))
-    free = [dim for dim in range(len(folded.lengths)) if all(row[dim] <= near for row in folded.strides[own:])]
-    return choose_tile(replace(folded, strides=folded.strides[:own]), dtypes, free, ELEMENTS)
 
 
 def _array_fields(problem: SumProblem) -> ArrayFields:

@@ -11,8 +11,8 @@ matrix as C, one row, one column or one number (`d_kind`). Narrow outputs (i8, f
 beta·D is `op=alpha*acc+beta*d0`.
 
 With `split_k` workgroups share the sums: each takes a part of K. By `reduction=workspace` their partial sums, f32,
-f64 or i32, go to a workspace, and `sum_parts` adds them in order and applies `op`; by `atomic` memory adds them to C,
-which is set to zero before.
+f64 or i32, go to a workspace, and `sum_parts` adds them in a fixed order and applies `op`; by `atomic`
+memory adds them to C, which is set to zero before.
 
 NaN and infinities are those of IEEE arithmetic. Where the magnitudes of the products of an element add up to more than
 their type holds, nothing is promised of it.

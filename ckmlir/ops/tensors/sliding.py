@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ckmlir.lang import Scalar, View
 
 MOST_SPATIAL = 3
+MOST_COUNTED = int(np.iinfo(np.intp).max)
+"""Bytes of an array that NumPy counts."""
 LEAST_PAD = -MAXIMUM_SIZE
 """Behind images: windows leave out so many of their last places."""
 PARAMETERS = ("image", "window", "stride", "dilation", "left", "right")
@@ -82,7 +84,7 @@ class Sliding(Struct, frozen=True):
         if images.size == 0 or 0 in self.positions:
             places = (*self.positions, *self.window)
             everywhere = (images.shape[0], *places, *images.shape[1 + k :])
-            return np.zeros(everywhere, images.dtype), np.broadcast_to(np.False_, places)
+            return _zeros(everywhere, images.dtype), np.broadcast_to(np.False_, _countable(places, 1))
         index: list[Any] = [slice(None)]
         exists = np.ones((1,) * (2 * k), bool)
         for dim in range(k):
@@ -102,7 +104,7 @@ class Sliding(Struct, frozen=True):
         k, rest = self.rank, values.ndim - 1 - self.rank
         everywhere = (values.shape[0], *self.image, *self.window, *values.shape[1 + k :])
         if 0 in values.shape or 0 in everywhere:
-            return np.zeros(everywhere, values.dtype)
+            return _zeros(everywhere, values.dtype)
         index: list[Any] = [slice(None)]
         exists = np.ones((1,) * (2 * k), bool)
         for dim, (image, window, stride, dilation, left, count) in enumerate(
@@ -269,3 +271,13 @@ def slide(
         images = images.embed(1 + dim, window, steps, few=few)
     places = range(1, 1 + 2 * k)
     return images.permute(0, *places[::2], *places[1::2], *range(1 + 2 * k, 1 + 2 * k + rest))
+
+
+def _zeros(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    return np.zeros(_countable(shape, dtype.itemsize), dtype)
+
+
+def _countable(shape: Sequence[int], bytes_each: int) -> tuple[int, ...]:
+    """A shape as NumPy takes it: lengths beside a 0 may come to more than it counts, and are 0 then themselves."""
+    beside = prod(length for length in shape if length) * bytes_each
+    return (0,) * len(shape) if 0 in shape and beside > MOST_COUNTED else tuple(shape)

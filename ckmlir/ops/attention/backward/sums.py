@@ -9,7 +9,7 @@ from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, FmhaBwdSpec, workg
 from ckmlir.ops.attention.backward.problem import BackwardProblem
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.reference import lse_shape
-from ckmlir.ops.contraction.sum_parts import SumProblem
+from ckmlir.ops.contraction.added_parts import SumProblem
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.tensors.arrays import Operand
 from ckmlir.targets import Target
