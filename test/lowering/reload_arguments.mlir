@@ -1,6 +1,7 @@
 // Turns of a loop around steady loops read kernel arguments again where they begin and behind each steady loop, and
-// compute anew what follows from them alone; what is behind the last turn reads many once more. So does what is around a steady loop that is in no other one. They do where
-// there are several arguments, and of few where the steady loop copies to LDS.
+// compute anew what follows from them alone; what is behind the last turn reads many once more. So does what is around
+// a steady loop that is in no other one. They do where there are several arguments, and of few where the steady loop
+// copies to LDS.
 
 // RUN: ckmlir-opt %s --ck-reload-arguments | filecheck %s
 
