@@ -60,6 +60,7 @@ def test_lists_of_anything(total: int) -> None:
 
 @pytest.mark.parametrize(("number", "keys"), list(enumerate([
     {"t": 700, "unit": 128}, {"unit": 1, "topk": 127, "t": 5}, {"e": 5000, "t": 33, "unit": 7}, {"t": 0}, {"topk": 0},
+    {"e": 2**31 - 1, "t": 3},  # of which only those that appear are looked at
 ])))  # fmt: skip
 def test_sizes(number: int, keys: dict[str, Any]) -> None:
     agree("listed_entries", CHIPS[number % 3], **keys)

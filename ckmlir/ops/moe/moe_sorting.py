@@ -203,7 +203,7 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
         if array.name == "mask":
             return generator.integers(0, 2, array.shape)
         # Different experts for each token, where there are as many: a step that has no divisor in common with e.
-        steps = [step for step in range(1, problem.e + 1) if gcd(step, problem.e) == 1]
+        steps = [step for step in range(1, min(problem.e, MOST_BINS) + 1) if gcd(step, problem.e) == 1]
         first = generator.integers(0, problem.e, (problem.t, 1))
         return (first + generator.choice(steps, (problem.t, 1)) * np.arange(problem.k)) % problem.e
 
@@ -214,11 +214,14 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
             if array.role == "out"
         }
         ids, weights = arrays["topk_ids"].reshape(-1), arrays["weights"].reshape(-1)
-        enabled = arrays["mask"] != 0 if problem.local else np.ones(problem.e, bool)
-        enabled &= np.cumsum(enabled) <= problem.most
+        numbers = _numbers(problem, arrays, ids)
+        in_order = np.argsort(numbers, kind="stable")
+        experts, counts = np.unique(numbers, return_counts=True)
         at = 0
-        for local, expert in enumerate(np.flatnonzero(enabled)):
-            own = np.flatnonzero(ids == expert)
+        for local, count, last in zip(experts, counts, np.cumsum(counts), strict=True):
+            if local < 0:
+                continue
+            own = in_order[last - count : last]
             end = at + ceil_div(len(own), problem.unit) * problem.unit
             found["sorted_ids"][at:end] = problem.t | problem.k << TOKEN_BITS
             found["sorted_ids"][at : at + len(own)] = own // problem.k | own % problem.k << TOKEN_BITS
@@ -227,8 +230,7 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
             at = end
         found["totals"][:] = at, problem.t
         if problem.entry_ids:
-            appears = (ids >= 0) & (ids < problem.e) & enabled[np.clip(ids, 0, problem.e - 1)]
-            found["entry_ids"][:] = np.where(appears, np.arange(len(ids)), -1).reshape(problem.t, problem.k)
+            found["entry_ids"][:] = np.where(numbers >= 0, np.arange(len(ids)), -1).reshape(problem.t, problem.k)
         return found
 
     def tolerances(
@@ -275,6 +277,17 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
             Run(CUMSUM, self._cumsum(problem), {"x": "parts", "y": "before", "totals": "counts"}),
             OWN_KERNEL,
         )
+
+
+def _numbers(problem: Problem, arrays: Mapping[str, Array], ids: Array) -> Array:
+    """The number of each entry's expert among those that take part; -1 where it takes none."""
+    exists = (ids >= 0) & (ids < problem.e)
+    if not problem.local:
+        return np.where(exists, ids, -1)
+    enabled = arrays["mask"] != 0
+    numbers = np.cumsum(enabled) - 1
+    numbers[~enabled | (numbers >= problem.most)] = -1
+    return np.where(exists, numbers[np.where(exists, ids, 0)], -1)
 
 
 def _invalid(spec: MoeSortingSpec) -> Iterator[Reason]:
