@@ -21,7 +21,8 @@ reading and use.
 Of few arguments they do so as well where the steady loop reads many arrays. Each has four scalar registers in the loop,
 and before it an address, a size and a distance of rows, which the first step needs and the second again.
 
-Of few arguments turns also do so where they load and store many elements one by one beside the steady loop.
+Of few arguments turns also do so where they load and store many elements one by one beside the steady loop, and they
+compute the wave's number anew there; stream-K, which has more, would keep 2 scalar registers more in lanes.
 
 Behind a steady loop they also compute anew what the first lane has of the thread's number, such as the number of the
 wave, which a vector register holds anyway. `gemm_multi_abd` of eight arrays kept it in a lane through the loop.
@@ -105,7 +106,7 @@ def _reload(function: ir.Operation) -> None:
             crowded = _accesses(flow, loop.places.difference(*(one.places for one in steady))) > MOST_ACCESSES
             copies = any(has_any(flow, one.places, COPY) for one in steady)
             if crowded or copies or arguments.bytes > SEVERAL:
-                threads = crowded and not arguments.are_many
+                threads = crowded and arguments.bytes <= SEVERAL
                 _begin_anew(flow, loop, steady, flow.entry(loop), arguments, threads=threads)
             if arguments.are_many:
                 _end_anew(flow, loop, arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ckmlir.dialect.context import ck_context
-from ckmlir.lowering.reload_arguments import AHEAD, MOST_ACCESSES, PIECE, ReloadArguments
+from ckmlir.lowering.reload_arguments import AHEAD, MOST_ACCESSES, PIECE, SEVERAL, ReloadArguments
 from ckmlir.mlir import ir
 
 STORES = 3 * PIECE
@@ -59,7 +59,11 @@ def test_few_arguments_are_not_read_again() -> None:
 
 
 TURNS = """
-llvm.func @turns(%count: i32, %scale: i32, %p: !llvm.ptr<8>) {
+llvm.func @turns(%count: i32, %scale: i32, %p: !llvm.ptr<8>, ARGUMENTS) {
+  %thread = rocdl.workitem.id.x : i32
+  %six = llvm.mlir.constant(6 : i32) : i32
+  %number = llvm.lshr %thread, %six : i32
+  %wave = rocdl.readfirstlane %number : i32
   %zero = llvm.mlir.constant(0 : i32) : i32
   %a = llvm.mlir.constant(dense<1.0> : vector<4xf16>) : vector<4xf16>
   %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
@@ -76,6 +80,7 @@ llvm.func @turns(%count: i32, %scale: i32, %p: !llvm.ptr<8>) {
   llvm.cond_br %go, ^steady(%product : vector<4xf32>), ^behind
 ^behind:
   STORES
+  rocdl.raw.ptr.buffer.store %wave, %p, %zero, %zero, 0 : i32
   %following = llvm.add %turn, %scale : i32
   llvm.br ^head(%following : i32)
 ^end:
@@ -84,11 +89,24 @@ llvm.func @turns(%count: i32, %scale: i32, %p: !llvm.ptr<8>) {
 """
 
 
-def test_turns_of_many_accesses_read_few_arguments_again() -> None:
-    """What a turn stores one by one counts; with fewer stores it has the argument as it is."""
+def turns_with(stores: int, rest: int = 1) -> str:
+    """Turns with so many stores, of a kernel with so many dwords of arguments that it does not need."""
     store = "rocdl.raw.ptr.buffer.store %zero, %p, %zero, %zero, 0 : i32"
-    for count, loads in ((MOST_ACCESSES, 0), (MOST_ACCESSES + 1, 1)):
-        with ck_context(), ir.Location.unknown():
-            module = ir.Module.parse(TURNS.replace("STORES", "\n".join([store] * count)))
-            ReloadArguments().apply(module)
-            assert str(module).count("-> i32") == loads
+    given = ", ".join(f"%m{number}: i32" for number in range(rest))
+    with ck_context(), ir.Location.unknown():
+        module = ir.Module.parse(TURNS.replace("STORES", "\n".join([store] * stores)).replace("ARGUMENTS", given))
+        ReloadArguments().apply(module)
+        return str(module)
+
+
+def test_turns_of_many_accesses_read_few_arguments_again() -> None:
+    """What a turn stores one by one counts; with fewer stores it has the argument as it is, and the wave's number."""
+    for stores, again in ((MOST_ACCESSES - 1, 0), (MOST_ACCESSES, 1)):
+        text = turns_with(stores)
+        assert (text.count("-> i32"), text.count("rocdl.readfirstlane")) == (2 * again, 1 + again)
+
+
+def test_turns_of_several_arguments_keep_the_number_of_the_wave() -> None:
+    """Stream-K would keep two scalar registers more in lanes otherwise."""
+    text = turns_with(MOST_ACCESSES, rest=SEVERAL // 4)
+    assert text.count("!llvm.ptr<4> -> i32") == 1 and text.count("rocdl.readfirstlane") == 1
