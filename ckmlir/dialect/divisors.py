@@ -151,7 +151,7 @@ def _sources(item: ir.Value) -> list[ir.Value] | None:
 
 
 def _without_remainder(owner: ir.Operation) -> list[ir.Value]:
-    """The divisor of which x - x % divisor is a multiple; empty where an operation is no such difference."""
+    """The divisor d of x - x % d, which is a multiple of it; empty for any other operation."""
     rest = producer(owner.operands[1]) if owner.name == "arith.subi" else None
     if rest is None or rest.name not in ("arith.remsi", "arith.remui") or rest.operands[0] != owner.operands[0]:
         return []

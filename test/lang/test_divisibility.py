@@ -75,6 +75,16 @@ def test_what_follows_from_arithmetic_makes_accesses_wide(chip: str, name: str) 
     np.testing.assert_array_equal(y, [x[place(group) : place(group) + ROW] for group in range(2)])
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+def test_the_rest_of_another_number_makes_no_multiple(chip: str) -> None:
+    """Nor does a quotient: n - m % 12 and n - n // 12 are multiples of 1."""
+    for where in (
+        lambda k: workgroup_id(0) + k.n - workgroup_id(0) * 5 % 12,
+        lambda k: (workgroup_id(0) + k.n) - (workgroup_id(0) + k.n) // 12,
+    ):
+        assert load_widths(compile_traced(copies(chip, where))) == [4] * 4
+
+
 def carried_kernel(chip: str, by: int) -> Kernel:
     """y[i] = the tile of x at 0, by, 2 * by, …, at a place that the loop carries."""
 

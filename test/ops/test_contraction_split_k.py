@@ -11,6 +11,7 @@ from launch_orders import in_any_order
 from operator_runner import CHIPS, agree
 
 from ckmlir.compiler import compile_kernel
+from ckmlir.dialect.schedule_items import MOST_AHEAD
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import compare
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
@@ -20,6 +21,7 @@ from ckmlir.ops.plan import FillStep, KernelStep, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.linearity import is_linear
+from ckmlir.records import replace
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.scheduling.workbench import Workbench
@@ -117,6 +119,18 @@ def test_shares_of_many_parts_are_added_behind_them() -> None:
     parts[[0, 1, 2, 12]] = np.array([2.0**24, 1.0, 1.0, -(2.0**24)], np.float32)[:, None, None]
     run = run_operator(operator, problem, {"acc_parts": parts}, GFX942, open_device("sim", GFX942))
     assert (run.outputs["c"] == 1).all()  # one by one, and from the end, it would be 0 and 2
+
+
+def test_how_many_shares_and_parts_on_their_way() -> None:
+    """More of many parts, and no shares where C has enough workgroups by itself."""
+    operator = find_operator("sum_parts")
+    requests = [(1, 64), (5, 64), (6, 64), (11, 64), (12, 64), (47, 768), (48, 768), (48, 769)]
+    specs = [operator.spec(operator.problem(parts=parts, shape=(rows, 64)), GFX942) for parts, rows in requests]
+    found = [(one.shares, one.ahead) for one in specs]
+    assert found == [(1, 4), (1, 4), (1, 8), (1, 8), (2, 8), (2, 8), (16, 8), (1, 8)]
+    wrong = [replace(specs[0], shares=3), replace(specs[0], shares=128), replace(specs[0], ahead=MOST_AHEAD + 1)]
+    refused = [[one.field for one in operator.validate(spec, GFX942)] for spec in wrong]
+    assert refused == [["shares"], ["shares"], ["ahead"]]
 
 
 def test_parts_that_one_address_does_not_reach_have_no_shares() -> None:

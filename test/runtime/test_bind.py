@@ -110,8 +110,9 @@ def test_a_compiled_kernel_of_another_specification_is_refused(device: Device) -
     other_chip = compile_cached(GEMM, GEMM.spec(large, gfx950), gfx950)
     with pytest.raises(RequestError, match=r"for gfx950; the problem takes .* for gfx942"):
         Executable(device, GEMM, large, compiled=other_chip)
+    wrong: dict[str, Any] = {"compiled": compiled.hsaco}
     with pytest.raises(RequestError, match="a compiled kernel is what compile_kernel gives, not of bytes"):
-        Executable(device, GEMM, large, compiled=compiled.hsaco)  # type: ignore[arg-type]
+        Executable(device, GEMM, large, **wrong)
 
 
 def test_what_is_no_problem_or_operator_is_refused(device: Device) -> None:

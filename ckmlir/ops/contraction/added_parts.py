@@ -19,8 +19,8 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 ELEMENTS = 1024
 """Of a workgroup's tile and all its shares: a vector of f32 for each work-item, since few results have many parts."""
-AHEAD = {1: 4, 6: 8}
-SHARES = {1: 1, 12: 2, 48: 16}
+AHEAD = {0: 4, 6: 8}
+SHARES = {0: 1, 12: 2, 48: 16}
 """Least parts -> of a share's on their way while one is added, and shares that work-items add side by side where C has
 `FEW_TILES` at most: few workgroups wait for memory, not for its bandwidth. By the model with all workgroups of a
 compute unit, cycles on gfx950 (gfx942) of 4 on their way, of 8, and of 8 with two and with four shares: 9 parts of
@@ -120,7 +120,7 @@ def within_reach(problem: SumProblem, shares: int, extents: Sequence[int]) -> bo
 
 def _of_parts(least: Mapping[int, int], parts: int) -> int:
     """What a table has for so many parts."""
-    return max((entry for entry in least.items() if entry[0] <= parts), default=(0, min(least.values())))[1]
+    return least[max(key for key in least if key <= parts)]
 
 
 def ahead_of(problem: SumProblem) -> int:

@@ -345,10 +345,10 @@ def _deepest(wish: Wish, size: int, waves: tuple[int, int], target: Target) -> i
     workgroups that compute operands (`NARROWEST_FOR_SHORT_STEPS`).
     """
     if not wish.numbered:
-        bytes_ = bits_of(wish.dtype) <= 8
+        of_bytes = bits_of(wish.dtype) <= 8
         wide = wish.layout[:2] == "RC" and wish.load_bytes >= NARROWEST_FOR_SHORT_STEPS
-        beside = bytes_ and wish.computed and wide and _holds_one(target)
-        many = (beside or wish.mixed * (2 if bytes_ else 1) >= MANY_MIXED) and size == MEDIUM
+        beside = of_bytes and wish.computed and wide and _holds_one(target)
+        many = (beside or wish.mixed * (2 if of_bytes else 1) >= MANY_MIXED) and size == MEDIUM
         return elements_in(STEP_BYTES[1], wish.dtype) if many else LONGEST_STEP
     most = MOST_NUMBERED // wish.numbered * math.prod(waves) * target.wave_size // (2 * wish.numbered * size)
     return max(1 << most.bit_length() - 1, elements_in(STEP_BYTES[-1], wish.dtype))

@@ -1,9 +1,8 @@
 """sum_parts: C = op(p[0] + p[1] + …, D0, D1, …), the second step of products whose sums are shared by workgroups.
 
 Parts are added in an order that follows from their number and C's shape, one after the other or in shares that are
-added then, so two runs give the same bits. `op` is an expression of the sum, `acc`, and of up to
-four tensors d0 to d3 that broadcast to `shape`; it is computed in f32, for parts of f64 in f64. Without one, C is the
-sum.
+added then, so two runs give the same bits. `op` is an expression of the sum, `acc`, and of up to four tensors d0 to d3
+that broadcast to `shape`; it is computed in f32, for parts of f64 in f64. Without one, C is the sum.
 
 Arrays: acc_parts (parts, shape), of f32, f64 or i32; d0, d1, …; c (shape). A gated product has gate_parts and up_parts.
 

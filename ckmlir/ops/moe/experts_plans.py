@@ -229,9 +229,10 @@ def _blocks_of(shuffled: int, turned: bool) -> tuple[Block, ...]:
 
 
 def _is_crowded(product: Problem) -> bool:
-    """Whether two matrices of 8 bits lie across K, each with powers of two beside it, on gfx950 at 128 x 128: with two
-    LDS buffers they spilled five registers, with one none, but 13 where steps end behind K. Those have half as many
-    columns: 4096 tokens, 8 experts of 2, n = k = 1024, fp8, units of 128, 41.2 us by the model, with one buffer 37.0.
+    """Whether two matrices of 8 bits lie across K, each with powers of two beside it. On gfx950 blocks of 128 x 128
+    spilled five registers with two LDS buffers, with one none, but 13 where steps end behind K; there blocks of 64 x
+    128 spilled 10 on gfx942. With half as many columns none spills: 4096 tokens, 8 experts of 2, n = k = 1024, fp8,
+    units of 128 on gfx950, 41.2 us by the model, with one buffer 37.0.
     """
     powers = any(one.is_power for one in product.scaling)
     return powers and product.products > 1 and product.layout[1] == "R" and find_dtype(product.stored).step == 8
