@@ -12,17 +12,15 @@ from typing import Any, ClassVar
 
 from msgspec import Struct, field
 
-from ckmlir.dialect.build import integer_of, producer, registers_of
-from ckmlir.dialect.control import STRUCTURED, same_values
+from ckmlir.dialect.build import integer_of, producer
+from ckmlir.dialect.control import STRUCTURED
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.dialect.packed_checks import dimensions_of, packing_of
-from ckmlir.dialect.packed_tiles import bytes_over, elements_over, repacked
-from ckmlir.dialect.regions import sources_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import TileType, WindowType, describe, is_tile, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes.copy_plans import copy_plan
+from ckmlir.passes.distribution_rules import COPY, INDEXED, lie_alike, links_of
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.reader_wishes import wanted_by_readers
 from ckmlir.passes.transposed_reads import VECTOR, has_transposed_read
@@ -35,13 +33,6 @@ MOST_REGISTERS = 4096
 LOADS = ("ck.load", "ck.gather")
 STORES = {"ck.store": ACCESS_BYTES, "ck.scatter": ACCESS_BYTES, "ck.atomic_update": 4, "ck.atomic_scatter": 4}
 """What takes a tile to memory, and bytes that a lane may take there at once."""
-BY_ROWS = ("ck.rescale", "ck.cut")
-"""What takes a tile's rows and an element for each."""
-COPY = "ck.copy_to_lds"
-INDEXED = {
-    "ck.gather": 1, "ck.scatter": 2, "ck.atomic_scatter": 2, "ck.lds_gather": 1, "ck.lds_update": 2, COPY: 1,
-}  # fmt: skip
-"""Operations whose coordinate along an axis comes from a tile, and which operand that is."""
 
 
 @dataclass(frozen=True)
@@ -113,33 +104,8 @@ class _Inference(Struct, dict=True):
     # -- tiles with one distribution
 
     def _unify(self, op: ir.Operation) -> None:
-        if op.name == "ck.map":
-            self._merge(op, [*op.results, *sources_of(op)])
-        elif op.name in ("ck.cast", *BY_ROWS):
-            self._merge(op, [op.operands[0], op.results[0]])
-        elif op.name == "ck.mma":
-            self._merge(op, [op.operands[2], op.results[0]])
-        elif op.name == "ck.dequantize":
-            self._merge(op, [*list(op.operands)[1:], op.results[0]])
-        elif op.name in ("ck.atomic_update", "ck.atomic_scatter"):
-            self._merge(op, [op.operands[0], *op.results])
-        elif op.name in ("ck.lds_gather", "ck.lds_update"):
-            if op.name == "ck.lds_update":
-                self._merge(op, [op.operands[0], *op.results])
-            data = op.results[0] if len(op.results) else op.operands[0]
-            if len(tile_of(data).lengths) == 1:  # each element has an index of its own
-                self._merge(op, [data, op.operands[INDEXED[op.name]]])
-        elif op.name == "ck.insert":
-            self._merge(op, [op.operands[1], op.results[0]])
-        elif op.name == "ck.scan":
-            self._merge(op, [*op.operands, *op.results])
-        elif op.name == "ck.reduce":
-            self._merge(op, list(op.operands))
-            self._merge(op, list(op.results))
-        elif op.name in STRUCTURED:
-            for names in same_values(op):
-                if is_tile(names[0].type):
-                    self._merge(op, names)
+        for values in lie_alike(op):
+            self._merge(op, values)
 
     def _merge(self, op: ir.Operation, values: list[ir.Value]) -> None:
         first = self.group_of[values[0]]
@@ -179,99 +145,24 @@ class _Inference(Struct, dict=True):
         return any(changed)
 
     def _derive(self, op: ir.Operation) -> bool:
-        if op.name == "ck.reduce":
-            source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
-            if source.distribution is not None and result.distribution is None:
-                return self._set(result, source.distribution.reduce(integer_of(op, "axis")), op)
-        elif op.name == "ck.broadcast":
-            source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
-            if result.distribution is not None and source.distribution is None:
-                return self._set(source, result.distribution.reduce(integer_of(op, "axis")), op)
-        elif op.name in BY_ROWS:
-            source, own = self.group_of[op.operands[0]], self.group_of[op.operands[1]]
-            if source.distribution is not None and own.distribution is None:
-                return self._set(own, source.distribution.reduce(1), op)
-        elif op.name == "ck.join_axes":
-            source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
-            if source.distribution is not None and result.distribution is None:
-                return self._set(result, source.distribution.join(integer_of(op, "axis")), op)
-            if source.distribution is None and result.distribution is not None:
-                axis = integer_of(op, "axis")
+        if op.name == COPY:
+            return self._derive_copied(op)
+        for known, found, rule in links_of(op):
+            source, result = self.group_of[known].distribution, self.group_of[found]
+            if source is not None and result.distribution is None:
                 try:
-                    lies = result.distribution.split(axis, tile_of(op.operands[0]).lengths[axis + 1])
+                    return self._set(result, rule(source), op)
                 except ValueError as problem:
                     fail(op, str(problem))
-                return self._set(source, lies, op)
-        elif op.name == "ck.permute_axes":
-            return self._derive_permuted(op)
-        elif op.name in ("ck.unpack", "ck.dequantize", "ck.pack"):
-            return self._derive_packed(op)
-        elif op.name == "ck.repack":
-            return self._derive_repacked(op)
-        elif op.name == "ck.slice":
-            return self._derive_part(op, op.operands[0], op.results[0])
-        elif op.name == "ck.insert":
-            return self._derive_part(op, op.results[0], op.operands[0])
-        elif op.name == COPY:
-            for own in [self.group_of[one] for one in list(op.operands)[1:]]:
-                if own.distribution is None:
-                    plan = copy_plan(op, self.vector_length, waves_of(self.function), target_of(self.function))
-                    return self._set(own, plan.distribution.along(integer_of(op, "axis")), op)
-        elif op.name in INDEXED:
-            data, indices = self._data_and_indices(op)
-            if data.distribution is not None and indices.distribution is None:
-                return self._set(indices, data.distribution.along(integer_of(op, "axis")), op)
         return False
 
-    def _data_and_indices(self, op: ir.Operation) -> tuple[_Group, _Group]:
-        data = op.results[0] if len(op.results) else op.operands[0]
-        return self.group_of[data], self.group_of[op.operands[INDEXED[op.name]]]
-
-    def _derive_permuted(self, op: ir.Operation) -> bool:
-        """Either side from the other: a permutation loses nothing."""
-        source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
-        order = registers_of(op, "order")
-        if source.distribution is not None and result.distribution is None:
-            return self._set(result, source.distribution.permute(order), op)
-        if source.distribution is None and result.distribution is not None:
-            return self._set(source, result.distribution.permute([order.index(dim) for dim in range(len(order))]), op)
+    def _derive_copied(self, op: ir.Operation) -> bool:
+        """The indices and conditions of a copy to LDS, which has no tile: each in the thread that copies its row."""
+        for own in [self.group_of[one] for one in list(op.operands)[1:]]:
+            if own.distribution is None:
+                plan = copy_plan(op, self.vector_length, waves_of(self.function), target_of(self.function))
+                return self._set(own, plan.distribution.along(integer_of(op, "axis")), op)
         return False
-
-    def _derive_packed(self, op: ir.Operation) -> bool:
-        """Bytes from the elements in them, or those from the bytes."""
-        source, result, packing = self.group_of[op.operands[0]], self.group_of[op.results[0]], packing_of(op)
-        forth, back = (bytes_over, elements_over) if op.name == "ck.pack" else (elements_over, bytes_over)
-        try:
-            if source.distribution is not None and result.distribution is None:
-                return self._set(result, forth(source.distribution, packing), op)
-            if source.distribution is None and result.distribution is not None:
-                return self._set(source, back(result.distribution, packing), op)
-        except ValueError as problem:
-            fail(op, str(problem))
-        return False
-
-    def _derive_repacked(self, op: ir.Operation) -> bool:
-        """Either side from the other: elements stay in their threads."""
-        source, result, dims = self.group_of[op.operands[0]], self.group_of[op.results[0]], dimensions_of(op)
-        try:
-            if source.distribution is not None and result.distribution is None:
-                return self._set(result, repacked(source.distribution, packing_of(op), *dims), op)
-            if source.distribution is None and result.distribution is not None:
-                return self._set(source, repacked(result.distribution, packing_of(op), *dims[::-1]), op)
-        except ValueError as problem:
-            fail(op, str(problem))
-        return False
-
-    def _derive_part(self, op: ir.Operation, whole: ir.Value, part: ir.Value) -> bool:
-        known, wanted = self.group_of[whole].distribution, self.group_of[part]
-        if known is None or wanted.distribution is not None:
-            return False
-        axis = integer_of(op, "axis")
-        try:
-            found = known.slice(axis, integer_of(op, "start"), tile_of(part).lengths[axis])[0]
-        except ValueError as problem:
-            fail(op, str(problem))
-        return self._set(wanted, found, op)
 
     def _expand(self, body: list[ir.Operation]) -> bool:
         """A tile that is stretched, and meets nothing that says how, repeats in the registers of each thread."""
