@@ -16,6 +16,9 @@ SLOTS = ("unrolled", "carried")
 MIX_KINDS = ("mfma", "ds_read", "ds_write", "vmem_read", "vmem_write", "valu", "salu", "transcendental", "ldsdma")
 MOST_GROUPS = 4
 """Groups of waves: more would leave none of the four SIMDs of a compute unit a wave of each."""
+NUMBERS = {"reads": (0, 1), "groups": (1, MOST_GROUPS), "unroll": (1, 8), "occupancy": (0, MOST_WAVES_OF_A_SIMD)}
+"""The least and the most of what a statement takes."""
+MOST_BUFFERS = 8
 HOT_LOOP = "hot_loop"
 """The mix that is computed from how long instructions take."""
 ELEMENTS = (0, 1, 2, 4, 8, 16)
@@ -28,6 +31,16 @@ def problems(s: Schedule) -> Iterator[tuple[str, str]]:
     """(statement, what is wrong with it) pairs."""
     if not s.name.isidentifier():
         yield "schedule", f"its name is not an identifier: '{s.name}'"
+    yield from _list_problems(s)
+    yield from _stage_problems(s)
+    yield from _word_problems(s)
+    yield from _number_problems(s)
+    yield from _step_problems(s)
+    yield from _order_problems(s)
+    yield from _mix_problems(s)
+
+
+def _list_problems(s: Schedule) -> Iterator[tuple[str, str]]:
     for statement, pairs, what in (
         ("ahead", s.ahead, "stages"), ("priority", s.priority, "stages"),
         ("buffers", s.tensor_buffers, "tensors"), ("path", s.paths, "tensors"),
@@ -37,37 +50,43 @@ def problems(s: Schedule) -> Iterator[tuple[str, str]]:
             yield statement, f"{what} must be sorted and named once: {', '.join(names)}"
     if len(s.apart) == 1 or list(s.apart) != sorted(set(s.apart)):
         yield "apart", f"takes two or more tensors, sorted and named once: {', '.join(s.apart)}"
+
+
+def _stage_problems(s: Schedule) -> Iterator[tuple[str, str]]:
     for stage, iterations in s.ahead:
         if not all(word.isidentifier() for word in stage.split(".", 1)):
             yield "ahead", f"'{stage}' is neither STAGE nor STAGE.TENSOR"
         if not 0 <= iterations <= MOST_AHEAD:
             yield "ahead", f"stage '{stage}' runs {iterations} iterations ahead; 0 to {MOST_AHEAD} make sense"
-    for buffers in (s.buffers, *(count for _, count in s.tensor_buffers)):
-        if not 1 <= buffers <= 8:
-            yield "buffers", f"{buffers} LDS buffers; 1 to 8 make sense"
+    for stage, level in s.priority:
+        if not 1 <= level <= 3:
+            yield "priority", f"priority {level} of stage '{stage}'; 1 to 3 make sense, 0 is that of all others"
+
+
+def _word_problems(s: Schedule) -> Iterator[tuple[str, str]]:
     for field, choices in (
         ("order", ORDERS), ("fences", FENCES), ("path", PATHS), ("slots", SLOTS), ("waits", WAITS),
     ):  # fmt: skip
         if getattr(s, field) not in choices:
             yield field, f"{field} '{getattr(s, field)}' is not one of {', '.join(choices)}"
-    if s.elements not in ELEMENTS:
-        yield "elements", f"elements {s.elements}; {', '.join(map(str, ELEMENTS))} make sense"
     for tensor, path in s.paths:
         if path not in PATHS:
             yield "path", f"path '{path}' of '{tensor}' is not one of {', '.join(PATHS)}"
-    for stage, level in s.priority:
-        if not 1 <= level <= 3:
-            yield "priority", f"priority {level} of stage '{stage}'; 1 to 3 make sense, 0 is that of all others"
-    for field, most in (("reads", 1), ("groups", MOST_GROUPS), ("unroll", 8), ("occupancy", MOST_WAVES_OF_A_SIMD)):
-        least = 0 if field in ("reads", "occupancy") else 1
+
+
+def _number_problems(s: Schedule) -> Iterator[tuple[str, str]]:
+    for buffers in (s.buffers, *(count for _, count in s.tensor_buffers)):
+        if not 1 <= buffers <= MOST_BUFFERS:
+            yield "buffers", f"{buffers} LDS buffers; 1 to {MOST_BUFFERS} make sense"
+    if s.elements not in ELEMENTS:
+        yield "elements", f"elements {s.elements}; {', '.join(map(str, ELEMENTS))} make sense"
+    for field, (least, most) in NUMBERS.items():
         if not least <= getattr(s, field) <= most:
             yield field, f"{field} {getattr(s, field)}; {least} to {most} make sense"
-    yield from _step_problems(s)
-    yield from _mix_problems(s)
 
 
 def _step_problems(s: Schedule) -> Iterator[tuple[str, str]]:
-    seen: set[str | tuple[str, int]] = set()
+    seen: set[str] = set()
     for item in s.step:
         if not isinstance(item, Fragments):
             continue
@@ -75,14 +94,20 @@ def _step_problems(s: Schedule) -> Iterator[tuple[str, str]]:
             yield "step", f"a stage cannot be called '{item.stage}'"
         if item.ahead is not None and not 0 <= item.ahead <= MOST_AHEAD:
             yield "step", f"'{item}' runs {item.ahead} iterations ahead; 0 to {MOST_AHEAD} make sense"
-        named: list[str | tuple[str, int]] = [item.stage]
-        if item.first is not None and item.last is not None:
-            named = [(item.stage, number) for number in range(item.first, item.last + 1)]
-        for one in named:
+        for one in _fragments_of(item):
             if one in seen:
-                which = one if isinstance(one, str) else f"{one[0]}.{one[1]}"
-                yield "step", f"a stage or fragment stands twice in the step: {which}"
+                yield "step", f"a stage or fragment stands twice in the step: {one}"
             seen.add(one)
+
+
+def _fragments_of(item: Fragments) -> list[str]:
+    """What an item of a step names: STAGE, or each STAGE.NUMBER."""
+    if item.first is None or item.last is None:
+        return [item.stage]
+    return [f"{item.stage}.{number}" for number in range(item.first, item.last + 1)]
+
+
+def _order_problems(s: Schedule) -> Iterator[tuple[str, str]]:
     if s.order == "weave":
         yield from _weave_problems(s)
     elif s.lead != LEAD and s.order != "interleave":
