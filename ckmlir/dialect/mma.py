@@ -74,6 +74,11 @@ class Mma(Struct, frozen=True):
             raise ValueError(
                 f"{self.instruction.name} multiplies {self.instruction.blocks} blocks; tiles need one of a single block"
             )
+        self._settle_rows()
+        self._check_side_operands()
+        self._settle_depth()
+
+    def _settle_rows(self) -> None:
         if self.run and (self.instruction.sparse or self.spread > 1):
             name = self.instruction.name
             raise ValueError(f"run {self.run} of {name}: scales and indices are in its own order of rows")
@@ -81,6 +86,9 @@ class Mma(Struct, frozen=True):
             force_setattr(self, "run", 0)
         if self.run:
             RowRuns.of(self.instruction, self.run)
+
+    def _check_side_operands(self) -> None:
+        """Scales and sparse indices are in the instruction's own order of K."""
         if self.k_pack < 1:
             raise ValueError(f"k_pack {self.k_pack} must be at least 1")
         if self.instruction.scaled and self.k_pack != 1:
@@ -90,6 +98,8 @@ class Mma(Struct, frozen=True):
         if self.spread < 1 or (self.spread > 1 and not self.instruction.scaled):
             name = self.instruction.name
             raise ValueError(f"spread {self.spread} of {name}: blocks are those that it scales; expected 1")
+
+    def _settle_depth(self) -> None:
         held = self.k_pack * self.instruction.k_per_lane
         native = {self.k_pack * self.instruction.chunk(dtype) for dtype in (self.instruction.a, self.instruction.b)}
         if native == {self.k_chunk}:

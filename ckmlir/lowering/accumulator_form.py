@@ -20,7 +20,7 @@ The rule holds for every kernel without sparse instructions: of at most 4 waves 
 with 129 to 256 accumulators that go round a loop and that only matrix instructions touch there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import permutations
 
 from msgspec import Struct, field
@@ -106,39 +106,53 @@ def use_accumulator_form(function: ir.Operation, matrix: list[ir.Operation], wav
 def _web(function: ir.Operation, matrix: list[ir.Operation]) -> _Web | None:
     """The accumulators of all matrix instructions; None where something else uses them in between."""
     web = _Web(instructions=matrix)
+    begins = [producer(op.operands[2]) for op in matrix]
+    if any(owner is not None and owner.name != MATRIX for owner in begins):
+        return None
     multiplying = {op.block for op in matrix}
-    waiting: list[ir.Value] = []
-    for op in matrix:
-        owner = producer(op.operands[2])
-        if owner is not None and owner.name != MATRIX:
-            return None
-        waiting += [op.operands[2], op.results[0]]
+    waiting = [value for op in matrix for value in (op.operands[2], op.results[0])]
     while waiting:
         member = waiting.pop()
         if member in web.members:
             continue
         web.members.add(member)
-        block = None if producer(member) is not None else ir.BlockArgument(member).owner
-        for use in member.uses:
-            user, number = use.owner.operation, use.operand_number
-            if user.name in BRANCHES:
-                waiting.append(received(user, number))
-            elif user.name == MATRIX and number == 2:
-                continue
-            elif block is None or block in multiplying:
-                return None
-            else:
-                used = web.exits.setdefault(block, [])
-                used += [member] if member not in used else []
+        users = _users(web, member, multiplying)
+        if users is None:
+            return None
+        waiting += users
+    _note_entries(web, function)
+    return web
+
+
+def _users(web: _Web, member: ir.Value, multiplying: Collection[ir.Block]) -> list[ir.Value] | None:
+    """Where branches hand an accumulator on to; its uses in blocks without matrix instructions are noted as exits.
+    None: something uses it among matrix instructions.
+    """
+    block = None if producer(member) is not None else ir.BlockArgument(member).owner
+    handed_on = []
+    for use in member.uses:
+        user, number = use.owner.operation, use.operand_number
+        if user.name in BRANCHES:
+            handed_on.append(received(user, number))
+        elif user.name == MATRIX and number == 2:
+            continue
+        elif block is None or block in multiplying:
+            return None
+        else:
+            used = web.exits.setdefault(block, [])
+            used += [member] if member not in used else []
+    return handed_on
+
+
+def _note_entries(web: _Web, function: ir.Operation) -> None:
+    """The operands of branches by which something becomes an accumulator."""
     for block in function.regions[0]:
         branch = block.operations[-1].operation
         if branch.name not in BRANCHES:
             continue
         for number, operand in enumerate(branch.operands):
-            into = received(branch, number)
-            if into in web.members and operand not in web.members:
+            if received(branch, number) in web.members and operand not in web.members:
                 web.entries.setdefault(branch, []).append(number)
-    return web
 
 
 VIEWS_OF_REGISTERS = ("vector.extract_strided_slice", "vector.bitcast", "arith.bitcast")

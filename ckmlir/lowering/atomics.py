@@ -16,9 +16,10 @@ from ckmlir.dialect.build import integer, text_of, value
 from ckmlir.dialect.types import WindowType
 from ckmlir.dialect.views import described_as
 from ckmlir.lowering.branches import only_where, where
+from ckmlir.lowering.buffer_address import BufferAddress, buffer_address
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import existence
-from ckmlir.lowering.global_access import BufferAddress, buffer_address, first_copy
+from ckmlir.lowering.global_access import first_copy
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.indexed_access import indexed
 from ckmlir.lowering.place import inside_of, place_of

@@ -47,36 +47,69 @@ def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type
     have, want = name_of(source.type.element_type), str(target)
     if have == want:
         return source
+    for way in (_eight_bits, _floats, _integers, _floats_and_integers):
+        found = way(state, source, target)
+        if found is not None:
+            return found
+    if "f32" not in (have, want) and have != "f64":
+        return convert(state, op, convert(state, op, source, ir.F32Type.get()), target)
+    fail(op, f"no conversion from {op.operands[0].type.element_type} to {op.results[0].type.element_type}")
+
+
+def _eight_bits(state: Lowering, source: ir.Value, target: ir.Type) -> ir.Value | None:
+    """Between f32 and floats of 8 bits."""
+    have, want = name_of(source.type.element_type), str(target)
     if have == "f32" and want in EIGHT_BIT:
         return to_eight_bit(state, source, target)
-    if have == "f8E8M0FNU" and want == "f32":
+    if want != "f32":
+        return None
+    if have == "f8E8M0FNU":
         return _from_power(source)
-    if have in EIGHT_BIT and want == "f32":
-        return _from_eight_bit(state, source)
+    return _from_eight_bit(state, source) if have in EIGHT_BIT else None
+
+
+def _floats(state: Lowering, source: ir.Value, target: ir.Type) -> ir.Value | None:
+    """Between f32 or f64 and another of at least 16 bits."""
+    have, want = name_of(source.type.element_type), str(target)
     if have == "f32" and want == "bf16" and not state.target.has("packed_bf16_convert"):
         return _to_bf16(source)
     if have == "bf16" and want == "f32" and state.makes_f16:
         return _from_bf16(source)
-    if have in FLOATS and want in FLOATS and ("f32" in (have, want) or "f64" in (have, want)):
-        name = "arith.extf" if bits(target) > bits(source.type.element_type) else "arith.truncf"
-        return value(name, vectors.vector_type(vectors.length_of(source), target), [source])
-    if not is_float(source.type.element_type) and not is_float(target):
-        if have != "i1" and bits(target) < bits(source.type.element_type):
-            limited = _limited(source, target)
-            return value("arith.trunci", vectors.vector_type(vectors.length_of(source), target), [limited])
-        widened = "arith.extui" if have == "i1" else "arith.extsi"  # a condition that holds is 1
-        return value(widened, vectors.vector_type(vectors.length_of(source), target), [source])
+    if have not in FLOATS or want not in FLOATS or not {have, want} & {"f32", "f64"}:
+        return None
+    name = "arith.extf" if bits(target) > bits(source.type.element_type) else "arith.truncf"
+    return _elementwise(name, source, target)
+
+
+def _integers(state: Lowering, source: ir.Value, target: ir.Type) -> ir.Value | None:
+    """Between integers; conditions among them, of which one that holds is 1."""
+    own = source.type.element_type
+    if is_float(own) or is_float(target):
+        return None
+    if name_of(own) == "i1":
+        return _elementwise("arith.extui", source, target)
+    if bits(target) < bits(own):
+        return _elementwise("arith.trunci", _limited(source, target), target)
+    return _elementwise("arith.extsi", source, target)
+
+
+def _floats_and_integers(state: Lowering, source: ir.Value, target: ir.Type) -> ir.Value | None:
+    """Between f32 or f64 and an integer."""
+    have, want = name_of(source.type.element_type), str(target)
     if have == "i8" and want == "f32":
         return _from_i8(source)
     if have in INTEGERS and want in ("f32", "f64"):
-        return value("arith.sitofp", vectors.vector_type(vectors.length_of(source), target), [source])
-    if have in ("f32", "f64") and want in INTEGERS:
-        if want != "i8":
-            return _to_integer(source, target)
-        return _bytes(_limited(_to_integer(source, ir.IntegerType.get_signless(32)), target))
-    if "f32" not in (have, want) and have != "f64":
-        return convert(state, op, convert(state, op, source, ir.F32Type.get()), target)
-    fail(op, f"no conversion from {op.operands[0].type.element_type} to {op.results[0].type.element_type}")
+        return _elementwise("arith.sitofp", source, target)
+    if have not in ("f32", "f64") or want not in INTEGERS:
+        return None
+    if want != "i8":
+        return _to_integer(source, target)
+    return _bytes(_limited(_to_integer(source, ir.IntegerType.get_signless(32)), target))
+
+
+def _elementwise(name: str, source: ir.Value, target: ir.Type) -> ir.Value:
+    """An operation's results for a vector's elements, of another type."""
+    return value(name, vectors.vector_type(vectors.length_of(source), target), [source])
 
 
 def _to_integer(source: ir.Value, target: ir.Type) -> ir.Value:

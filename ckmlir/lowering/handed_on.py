@@ -1,6 +1,6 @@
 """Offsets that a loop hands on from turn to turn.
 
-What passes through empty assembly in a loop (`global_access`) may come out as another value, so LLVM keeps what went in
+What passes through empty assembly in a loop (`other_offsets`) may come out as another value, so LLVM keeps what went in
 for the next turn, and copies it. A loop that does not change what goes in may as well take what came out of the turn
 before: that is the same number, in one register instead of two, without a copy. In a loop with branches several blocks
 have such assembly, of which a turn passes some. There it passes through where the turn ends, for all of them.

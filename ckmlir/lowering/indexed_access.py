@@ -2,8 +2,9 @@
 
 from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.reach import FAR, reach_of
+from ckmlir.lowering.buffer_address import buffer_address
 from ckmlir.lowering.context import Lowering
-from ckmlir.lowering.global_access import buffer_address, first_copy, load_from, store_to
+from ckmlir.lowering.global_access import first_copy, load_from, store_to
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import inside_of

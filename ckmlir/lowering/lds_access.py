@@ -8,9 +8,9 @@ from ckmlir.dialect.packed_checks import packing_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import describe
 from ckmlir.lowering.accumulator_form import assembly
+from ckmlir.lowering.buffer_address import buffer_address
 from ckmlir.lowering.bytes_as_dwords import dwords_of, from_dwords, is_bytes
 from ckmlir.lowering.context import Lowering
-from ckmlir.lowering.global_access import buffer_address
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.storage import as_fragment, as_integers, integers_of

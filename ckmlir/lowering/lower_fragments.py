@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ckmlir.dialect.build import integer, integer_of
-from ckmlir.dialect.notes import notes_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering import (
     atomics,
@@ -29,27 +27,24 @@ from ckmlir.lowering import (
     rescale,
     short_vectors,
 )
-from ckmlir.lowering.accumulator_form import ACCUMULATION, MATRIX, use_accumulator_form
+from ckmlir.lowering.accumulator_form import MATRIX, use_accumulator_form
 from ckmlir.lowering.arrivals import arrive_together
 from ckmlir.lowering.bytes_as_dwords import use_dwords
-from ckmlir.lowering.codeobject import LEVEL
-from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
+from ckmlir.lowering.context import WAVE_SIZE, Lowering
 from ckmlir.lowering.handed_on import hand_on
 from ckmlir.lowering.keep_apart import keep_apart
+from ckmlir.lowering.kernel_function import declare_lds, finish_function
 from ckmlir.lowering.lds_room import reserved_lds
 from ckmlir.lowering.matrix_distances import EXCHANGES, keep_distances, lengthen_distances, wait_before_cuts
 from ckmlir.lowering.reachable_occupancy import require_reachable
-from ckmlir.lowering.resident_waves import WISH, option_of
 from ckmlir.lowering.settled_sums import SUM, settle
 from ckmlir.lowering.slots import slots_as_numbers
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.loop_body import READ
-from ckmlir.passes.pipeline_loops import IN_PIECES, OCCUPANCY
 from ckmlir.passes.vectors import SHUFFLE, SLICE, length_of
 from ckmlir.passes.walk import by_name, expanded_functions, target_of, waves_of
 from ckmlir.passes.workgroup_waves import over_other_waves
-from ckmlir.targets.cdna import SIMDS
 
 Lower = Callable[[Lowering, ir.Operation], list[ir.Value]]
 
@@ -100,12 +95,6 @@ LOWERINGS: dict[str, Lower] = {
 }
 DECLARATIONS = ("ck.make_view", "ck.make_window", "ck.move_window", "ck.with_digits", "ck.lds_alloc")
 """Operations that only their users turn into code."""
-
-GLOBAL_ALIGNMENT = 1024
-
-PIECES_LEVEL = 1
-"""LLVM's level for kernels whose order is given piece by piece: at level 2 it finds nothing to do there, takes a
-quarter more time, and up to 18 more registers (attention under woven schedules)."""
 
 
 @dataclass(frozen=True)
@@ -163,8 +152,8 @@ def lower_function(
         op.erase()
     hand_on(function, state.passing)
     if lds_bytes:
-        _declare_lds(function, lds_bytes)
-    _finish_function(function, waves, accumulation, apart=fused, branched=CUT in named)
+        declare_lds(function, lds_bytes)
+    finish_function(function, waves, accumulation, apart=fused, branched=CUT in named)
 
 
 def _joins_halves(named: dict[str, list[ir.Operation]]) -> bool:
@@ -197,95 +186,3 @@ def _lower(state: Lowering, op: ir.Operation, finished: list[ir.Operation]) -> N
     for old, new in zip(op.results, results, strict=True):
         old.replace_all_uses_with(new)
     finished.append(op)
-
-
-def _declare_lds(function: ir.Operation, size: int) -> None:
-    """The workgroup's LDS as one array; its size is what the kernel descriptor will ask for."""
-    array = ir.Type.parse(f"!llvm.array<{size} x i8>")
-    with ir.InsertionPoint(function), function.location:
-        attributes = {
-            "sym_name": ir.StringAttr.get(lds_symbol(function)),
-            "global_type": ir.TypeAttr.get(array),
-            "addr_space": integer(3, 32),
-            "linkage": ir.Attribute.parse("#llvm.linkage<internal>"),
-            "alignment": integer(GLOBAL_ALIGNMENT),
-            "dso_local": ir.UnitAttr.get(),
-        }
-        ir.Operation.create("llvm.mlir.global", regions=1, attributes=attributes)
-
-
-def _finish_function(function: ir.Operation, waves: int, accumulation: bool, *, apart: bool, branched: bool) -> None:
-    """The kernel as an llvm.func with the attributes of one; `apart`: with elements that are to stay single;
-    `branched`: with selections that waves branch around."""
-    threads = waves * WAVE_SIZE
-    types = ", ".join(
-        str(type_).removeprefix("!llvm.")
-        for type_ in ir.FunctionType(function.attributes["function_type"].value).inputs
-    )
-    attributes = {
-        "sym_name": function.attributes["sym_name"],
-        "function_type": ir.TypeAttr.get(ir.Type.parse(f"!llvm.func<void ({types})>")),
-        "linkage": ir.Attribute.parse("#llvm.linkage<external>"),
-        "CConv": ir.Attribute.parse("#llvm.cconv<ccc>"),
-        "rocdl.kernel": ir.UnitAttr.get(),
-        "gpu.kernel": ir.UnitAttr.get(),
-        "rocdl.flat_work_group_size": ir.StringAttr.get(f"{threads},{threads}"),
-        **notes_of(function),
-        # Lanes are counted along x only, so a launch of any other shape would compute something else.
-        "rocdl.reqd_work_group_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
-    }
-    if waves > SIMDS:
-        # At most 256 registers a wave: all of them serve as the one kind. LLVM finds that out by itself unless it meets
-        # an intrinsic that might call something (copies to LDS and their marks); then it would keep half for the other.
-        attributes["passthrough"] = _option("amdgpu-agpr-alloc", "0")
-    if accumulation:
-        attributes[ACCUMULATION] = ir.UnitAttr.get()
-        # Loops have their order from fences. Around them LLVM would read all accumulators before it stores the first.
-        attributes["passthrough"] = _option("amdgpu-sched-strategy", "iterative-minreg")
-    if IN_PIECES in function.attributes:
-        attributes[LEVEL] = integer(PIECES_LEVEL, 32)
-    if apart or len(function.regions[0].blocks) == 1 or IN_PIECES in function.attributes:
-        # LLVM's vectorizers leave such kernels alone. They find nothing in vectors; a transpose takes them 2 ms. What
-        # was taken to pieces they would join again, and move out of its place.
-        attributes["passthrough"] = ir.ArrayAttr.get(
-            [*attributes.get("passthrough", ()), ir.StringAttr.get("noimplicitfloat")]
-        )
-    if OCCUPANCY in function.attributes:
-        attributes["passthrough"] = ir.ArrayAttr.get([
-            *attributes.get("passthrough", ()),
-            *_option("amdgpu-waves-per-eu", str(integer_of(function, OCCUPANCY))),
-        ])
-    if branched or IN_PIECES in function.attributes:
-        # LLVM knows that matrix instructions quiet NaN, but not of what comes by a branch or from another turn of a
-        # loop, and would have each element quieted before a maximum of two, by one more instruction. Without IEEE mode
-        # maxima need not find quiet NaN.
-        attributes["passthrough"] = ir.ArrayAttr.get(
-            [*attributes.get("passthrough", ()), *_option("amdgpu-ieee", "false")]
-        )
-    if WISH in function.attributes:
-        attributes[WISH] = function.attributes[WISH]
-        attributes["passthrough"] = ir.ArrayAttr.get([*attributes.get("passthrough", ()), *option_of(function)])
-    if "arg_attrs" in function.attributes:
-        attributes["arg_attrs"] = ir.ArrayAttr.get(
-            [_without_ck(argument) for argument in function.attributes["arg_attrs"]]
-        )
-    with ir.InsertionPoint(function), function.location:
-        kernel = ir.Operation.create("llvm.func", attributes=attributes, regions=1)
-    for block in list(function.regions[0]):
-        block.append_to(kernel.regions[0])
-    for block in kernel.regions[0]:
-        last = block.operations[-1].operation
-        if last.name == "func.return":
-            with ir.InsertionPoint(last), last.location:
-                ir.Operation.create("llvm.return")
-            last.erase()
-    function.erase()
-
-
-def _option(name: str, text: str) -> ir.ArrayAttr:
-    """An attribute that LLVM's backend knows, in the form in which MLIR hands it on."""
-    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.StringAttr.get(name), ir.StringAttr.get(text)])])
-
-
-def _without_ck(attributes: ir.Attribute) -> ir.Attribute:
-    return ir.DictAttr.get({item.name: item.attr for item in attributes if not item.name.startswith("ck.")})

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from ckmlir.dialect.build import create, integer, value
 from ckmlir.lowering.branches import only_where, where
+from ckmlir.lowering.buffer_resource import further
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import existence
-from ckmlir.lowering.global_access import further
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import place_of

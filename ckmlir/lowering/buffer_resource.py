@@ -1,0 +1,98 @@
+"""The buffer resources of gfx9 that views of memory become: where a buffer begins and how many bytes it has.
+
+A lane's access at or beyond the size reads zero or is dropped. The base is moved to the tile's origin with 64-bit
+arithmetic.
+"""
+
+from itertools import product
+from math import prod
+
+from ckmlir.dialect import arith
+from ckmlir.dialect.build import value
+from ckmlir.dialect.ranges import Range, range_of
+from ckmlir.lowering.accumulator_form import assembly
+from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.index import Index
+from ckmlir.lowering.place import OUT_OF_RANGE
+from ckmlir.mlir import ir
+
+LARGEST = 1 << 31
+"""Bytes of a buffer."""
+MOST_PARTS = 6
+"""Run-time lengths and strides of which a view's size is looked at."""
+FLAGS = 0x27000
+"""Word 3 of a gfx9 buffer resource: 32-bit data, raw addressing (CDNA3 ISA, table "Buffer resource descriptor")."""
+
+
+def resource(state: Lowering, pointer: ir.Value, base: Index, space: Index) -> ir.Value:
+    """The buffer that begins `base` bytes behind the pointer and ends with the tensor."""
+    emit = state.emit
+    i16, i64 = (ir.IntegerType.get_signless(width) for width in (16, 64))
+
+    def make() -> ir.Value:
+        moved, size = pointer, Range(-LARGEST, LARGEST) if base.terms else _range(space)
+        near = size.least >= -LARGEST and size.most < LARGEST
+        left = space.emit(32 if near else 64)
+        if base.terms:
+            moved, start = further(pointer, base), base.emit(64)
+            left = emit.binary("subi", left, start)
+        if not near:
+            left = _reached(state, left)
+        elif size.least < 0:
+            left = arith.maxsi(left, emit.constant(0))
+        left = value("arith.extui", i64, [left])
+        stride = value("arith.constant", i16, [], {"value": ir.IntegerAttr.get(i16, 0)})
+        assert left.type == i64
+        parts = [moved, stride, left, _flags(state, pointer)]
+        return value("rocdl.make.buffer.rsrc", ir.Type.parse("!llvm.ptr<8>"), parts)
+
+    return emit.once(("resource", pointer, base.key, space.key), make)
+
+
+def _flags(state: Lowering, pointer: ir.Value) -> ir.Value:
+    """The last word of a pointer's buffers.
+
+    LLVM would keep this constant in one register where several buffers are made, and copy it to each; some of the
+    copies it then makes in each turn of a loop that reads them. So where an innermost loop is next, each pointer has a
+    word of its own, by assembly that does nothing. Elsewhere that would only take scalar registers.
+    """
+    constant, block = state.emit.constant(FLAGS), ir.InsertionPoint.current.block
+    if block in state.steps or not state.steps.intersection(block.operations[-1].operation.successors):
+        return constant
+    return state.known_in_block(("flags", pointer), lambda: assembly(constant.type, [constant], "", "=s,0"))
+
+
+def _reached(state: Lowering, size: ir.Value) -> ir.Value:
+    """A 64-bit size as 32 bits: 0 where it is negative, and at most LARGEST.
+
+    By shifts and a comparison with 0, for which the scalar unit has instructions. Which of two 64-bit numbers is less
+    the vector unit would find out, with constants in vector registers; a loop that makes buffers would wait for it.
+    """
+    emit, i32 = state.emit, ir.IntegerType.get_signless(32)
+    fits = arith.cmpi(arith.CmpIPredicate.eq, emit.binary("shrui", size, emit.constant(31, 64)), emit.constant(0, 64))
+    high = arith.trunci(i32, emit.binary("shrui", size, emit.constant(32, 64)))
+    beyond = emit.binary("andi", emit.binary("xori", high, emit.constant(-1)), emit.constant(OUT_OF_RANGE))
+    return value("arith.select", i32, [fits, arith.trunci(i32, size), beyond])
+
+
+def _range(size: Index) -> Range:
+    """Where a view's size lies: where all of its parts are known to be small, 32 bits hold it."""
+    atoms = list({atom for monomial in size.terms for atom in monomial})
+    if len(atoms) > MOST_PARTS or any(len(set(monomial)) < len(monomial) for monomial in size.terms):
+        return Range(-LARGEST, LARGEST)
+    # It is linear in each part, so it is largest and smallest where each part is.
+    corners = [
+        sum(factor * prod(at[atom] for atom in monomial) for monomial, factor in size.terms.items())
+        for ends in product(*(range_of(atom.value) for atom in atoms))
+        for at in [dict(zip(atoms, ends, strict=True))]
+    ]
+    return Range(min(corners), max(corners))
+
+
+def further(pointer: ir.Value, distance: Index) -> ir.Value:
+    """The pointer so many bytes further on, by 64-bit arithmetic."""
+    attributes = {
+        "rawConstantIndices": ir.DenseI32ArrayAttr.get([-(1 << 31)]),
+        "elem_type": ir.TypeAttr.get(ir.IntegerType.get_signless(8)),
+    }
+    return value("llvm.getelementptr", pointer.type, [pointer, distance.emit(64)], attributes)

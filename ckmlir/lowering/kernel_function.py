@@ -1,0 +1,118 @@
+"""The kernel as an llvm.func: its memory in LDS, and what the backend is told of it."""
+
+from ckmlir.dialect.build import integer, integer_of
+from ckmlir.dialect.notes import notes_of
+from ckmlir.lowering.accumulator_form import ACCUMULATION
+from ckmlir.lowering.codeobject import LEVEL
+from ckmlir.lowering.context import WAVE_SIZE, lds_symbol
+from ckmlir.lowering.resident_waves import WISH, option_of
+from ckmlir.mlir import ir
+from ckmlir.passes.pipeline_loops import IN_PIECES, OCCUPANCY
+from ckmlir.targets.cdna import SIMDS
+
+GLOBAL_ALIGNMENT = 1024
+PIECES_LEVEL = 1
+"""LLVM's level for kernels whose order is given piece by piece: at level 2 it finds nothing to do there, takes a
+quarter more time, and up to 18 more registers (attention under woven schedules)."""
+
+
+def declare_lds(function: ir.Operation, size: int) -> None:
+    """The workgroup's LDS as one array; its size is what the kernel descriptor will ask for."""
+    array = ir.Type.parse(f"!llvm.array<{size} x i8>")
+    with ir.InsertionPoint(function), function.location:
+        attributes = {
+            "sym_name": ir.StringAttr.get(lds_symbol(function)),
+            "global_type": ir.TypeAttr.get(array),
+            "addr_space": integer(3, 32),
+            "linkage": ir.Attribute.parse("#llvm.linkage<internal>"),
+            "alignment": integer(GLOBAL_ALIGNMENT),
+            "dso_local": ir.UnitAttr.get(),
+        }
+        ir.Operation.create("llvm.mlir.global", regions=1, attributes=attributes)
+
+
+def finish_function(function: ir.Operation, waves: int, accumulation: bool, *, apart: bool, branched: bool) -> None:
+    """The kernel as an llvm.func with the attributes of one; `apart`: with elements that are to stay single;
+    `branched`: with selections that waves branch around."""
+    attributes = _attributes(function, waves)
+    options = _options(function, waves, accumulation, apart=apart, branched=branched)
+    if options:
+        attributes["passthrough"] = ir.ArrayAttr.get(options)
+    if accumulation:
+        attributes[ACCUMULATION] = ir.UnitAttr.get()
+    with ir.InsertionPoint(function), function.location:
+        kernel = ir.Operation.create("llvm.func", attributes=attributes, regions=1)
+    for block in list(function.regions[0]):
+        block.append_to(kernel.regions[0])
+    for block in kernel.regions[0]:
+        last = block.operations[-1].operation
+        if last.name == "func.return":
+            with ir.InsertionPoint(last), last.location:
+                ir.Operation.create("llvm.return")
+            last.erase()
+    function.erase()
+
+
+def _attributes(function: ir.Operation, waves: int) -> dict[str, ir.Attribute]:
+    """What the kernel is: name, arguments, size of its workgroups, level of optimization."""
+    threads = waves * WAVE_SIZE
+    types = ", ".join(
+        str(type_).removeprefix("!llvm.")
+        for type_ in ir.FunctionType(function.attributes["function_type"].value).inputs
+    )
+    attributes = {
+        "sym_name": function.attributes["sym_name"],
+        "function_type": ir.TypeAttr.get(ir.Type.parse(f"!llvm.func<void ({types})>")),
+        "linkage": ir.Attribute.parse("#llvm.linkage<external>"),
+        "CConv": ir.Attribute.parse("#llvm.cconv<ccc>"),
+        "rocdl.kernel": ir.UnitAttr.get(),
+        "gpu.kernel": ir.UnitAttr.get(),
+        "rocdl.flat_work_group_size": ir.StringAttr.get(f"{threads},{threads}"),
+        **notes_of(function),
+        # Lanes are counted along x only, so a launch of any other shape would compute something else.
+        "rocdl.reqd_work_group_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
+    }
+    if IN_PIECES in function.attributes:
+        attributes[LEVEL] = integer(PIECES_LEVEL, 32)
+    if WISH in function.attributes:
+        attributes[WISH] = function.attributes[WISH]
+    if "arg_attrs" in function.attributes:
+        attributes["arg_attrs"] = ir.ArrayAttr.get(
+            [_without_ck(argument) for argument in function.attributes["arg_attrs"]]
+        )
+    return attributes
+
+
+def _options(
+    function: ir.Operation, waves: int, accumulation: bool, *, apart: bool, branched: bool
+) -> list[ir.Attribute]:
+    """What LLVM's backend is told of the kernel, in the form in which MLIR hands it on."""
+    options: list[ir.Attribute] = []
+    in_pieces = IN_PIECES in function.attributes
+    if waves > SIMDS:
+        # At most 256 registers a wave: all of them serve as the one kind. LLVM finds that out by itself unless it meets
+        # an intrinsic that might call something (copies to LDS and their marks); then it would keep half for the other.
+        options.append(_option("amdgpu-agpr-alloc", "0"))
+    if accumulation:
+        # Loops have their order from fences. Around them LLVM would read all accumulators before it stores the first.
+        options.append(_option("amdgpu-sched-strategy", "iterative-minreg"))
+    if apart or len(function.regions[0].blocks) == 1 or in_pieces:
+        # LLVM's vectorizers leave such kernels alone. They find nothing in vectors; a transpose takes them 2 ms. What
+        # was taken to pieces they would join again, and move out of its place.
+        options.append(ir.StringAttr.get("noimplicitfloat"))
+    if OCCUPANCY in function.attributes:
+        options.append(_option("amdgpu-waves-per-eu", str(integer_of(function, OCCUPANCY))))
+    if branched or in_pieces:
+        # LLVM knows that matrix instructions quiet NaN, but not of what comes by a branch or from another turn of a
+        # loop, and would have each element quieted before a maximum of two, by one more instruction. Without IEEE mode
+        # maxima need not find quiet NaN.
+        options.append(_option("amdgpu-ieee", "false"))
+    return [*options, *option_of(function)]
+
+
+def _option(name: str, text: str) -> ir.ArrayAttr:
+    return ir.ArrayAttr.get([ir.StringAttr.get(name), ir.StringAttr.get(text)])
+
+
+def _without_ck(attributes: ir.Attribute) -> ir.Attribute:
+    return ir.DictAttr.get({item.name: item.attr for item in attributes if not item.name.startswith("ck.")})
