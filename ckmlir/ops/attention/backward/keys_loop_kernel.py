@@ -17,21 +17,25 @@ from ckmlir.lang import (
     Scalar,
     Tile,
     View,
-    cast,
-    exp2,
     load,
     loop,
-    maximum,
-    minimum,
     mma,
     permute_axes,
-    redistribute,
     stage,
     stretch,
     to_lds,
     zeros,
 )
-from ckmlir.ops.attention.backward.loop_kernel import Amount, Form, Queries, WeightPart, across, both_ways
+from ckmlir.ops.attention.backward.loop_kernel import (
+    Amount,
+    Form,
+    Queries,
+    WeightPart,
+    across,
+    both_ways,
+    slope,
+    weigh,
+)
 
 
 class KeptQueries(Struct, frozen=True):
@@ -117,15 +121,8 @@ def differentiate_keys(
         with stage("s"):
             s = mma(form.scores, rk, kept.q, scores)
         with stage("weights"):
-            e = s * queries.scale - kept.exponent[None, :]
-            for change in parts:
-                e = change.apply(e, query)
-            p = minimum(maximum(exp2(e), 0.0), 1.0)
-            for part in masks:
-                p = part.at(first).apply(p, query)
-            p = counted.mark(p)
-            weights = cast(counted.counted(p), form.dtype, bounded=True)
-            weights = redistribute(weights, form.sums.a_over(form.waves, form.keys, form.queries))
+            exponents = s * queries.scale - kept.exponent[None, :]
+            p, weights = weigh(form, exponents, parts, (part.at(first) for part in masks), counted, query)
         with stage("dv"):
             dv = mma(form.sums, weights, kept.do_across, nothing[1])
         with stage("dv_out"):
@@ -133,11 +130,8 @@ def differentiate_keys(
         with stage("dp"):
             dp = mma(form.slopes, gv, kept.do, kept.delta)
         with stage("ds"):
-            slopes = counted.ds(p, dp, kept.delta)
-            for one in queries.slopes:
-                one.at(first).put(slopes, query)
-            ds = cast(slopes, form.dtype, bounded=True)
-            by_keys = redistribute(ds, form.sums.a_over(form.waves, form.keys, form.queries))
+            takers = (one.at(first) for one in queries.slopes)
+            ds, by_keys = slope(form, counted.ds(p, dp, kept.delta), takers, query)
         with stage("dk"):
             dk = mma(form.sums, by_keys, kept.q_across, nothing[0])
         with stage("dk_out"):

@@ -16,7 +16,7 @@ logarithm of their sum; limiting them costs nothing, and keeps keys that do not 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -244,15 +244,8 @@ def differentiate(
         with stage("s"):
             s = mma(form.scores, keys.k, rq, nothing)
         with stage("weights"):
-            e = s * queries.scale - exponent[None, :]
-            for change in queries.parts:
-                e = change.apply(e, query)
-            p = minimum(maximum(exp2(e), 0.0), 1.0)
-            for part in span.parts:
-                p = part.apply(p, query)
-            p = kept.mark(p)
-            weights = cast(kept.counted(p), form.dtype, bounded=True)
-            weights = redistribute(weights, form.sums.a_over(form.waves, form.keys, form.queries))
+            exponents = s * queries.scale - exponent[None, :]
+            p, weights = weigh(form, exponents, queries.parts, span.parts, kept, query)
         with stage("do_across_read"):
             rdo_across = across(do_across, form.sums.b_over(form.waves, form.dv, form.queries))
         with stage("dv"):
@@ -262,11 +255,7 @@ def differentiate(
         with stage("dp"):
             dp = mma(form.slopes, keys.v, rdo, delta)
         with stage("ds"):
-            slopes = kept.ds(p, dp, delta)
-            for one in queries.slopes:
-                one.put(slopes, query)
-            ds = cast(slopes, form.dtype, bounded=True)
-            by_keys = redistribute(ds, form.sums.a_over(form.waves, form.keys, form.queries))
+            ds, by_keys = slope(form, kept.ds(p, dp, delta), queries.slopes, query)
         with stage("q_across_read"):
             rq_across = across(q_across, form.sums.b_over(form.waves, form.d, form.queries))
         with stage("dk"):
@@ -281,6 +270,33 @@ def differentiate(
             sink.put(dq, query)
         step.carry(dk, dv)
     return list(step.results)
+
+
+def weigh(
+    form: Form,
+    exponents: Tile,
+    parts: Iterable[ExponentPart],
+    masks: Iterable[WeightPart],
+    kept: Kept,
+    query: Amount,
+) -> tuple[Tile, Tile]:
+    """The weights (keys, queries) of exponents, marked, and those that count, rounded, as dV's product takes them."""
+    for change in parts:
+        exponents = change.apply(exponents, query)
+    weights = minimum(maximum(exp2(exponents), 0.0), 1.0)
+    for part in masks:
+        weights = part.apply(weights, query)
+    marked = kept.mark(weights)
+    counted = cast(kept.counted(marked), form.dtype, bounded=True)
+    return marked, redistribute(counted, form.sums.a_over(form.waves, form.keys, form.queries))
+
+
+def slope(form: Form, ds: Tile, takers: Iterable[Slopes], query: Amount) -> tuple[Tile, Tile]:
+    """dS (keys, queries) rounded, and the same as dK's product takes it; `takers` have it as it is."""
+    for one in takers:
+        one.put(ds, query)
+    rounded = cast(ds, form.dtype, bounded=True)
+    return rounded, redistribute(rounded, form.sums.a_over(form.waves, form.keys, form.queries))
 
 
 def both_ways(form: Form, tile: Tile, name: str) -> tuple[LdsTensor, LdsTensor]:
