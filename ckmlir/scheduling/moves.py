@@ -115,14 +115,18 @@ def _candidates(problem: Problem, schedule: Schedule) -> Iterator[Move]:
             yield Move("swap", at)
     for at, entry in enumerate(entries):
         if isinstance(entry, Place) and entry.number != WHOLE:  # what is not a fragment follows its users
-            for ahead in (entry.ahead - 1, entry.ahead + 1):
-                if 0 <= ahead <= MOST_AHEAD:
-                    yield Move("ahead", at, ahead)
+            near = (entry.ahead - 1, entry.ahead + 1)
+            yield from (Move("ahead", at, ahead) for ahead in near if 0 <= ahead <= MOST_AHEAD)
     for at, entry in enumerate(entries):
         if isinstance(entry, Barrier):
             yield Move("barrier", at, 0)
         elif schedule.groups > 1:
             yield Move("barrier", at, 1)
+    yield from _settings(problem, schedule)
+
+
+def _settings(problem: Problem, schedule: Schedule) -> Iterator[Move]:
+    """Moves that leave the step's order."""
     for amount in (schedule.buffers - 1, schedule.buffers + 1):
         if 1 <= amount <= MOST_BUFFERS and (amount < schedule.buffers or _fits(problem, schedule, amount)):
             yield Move("buffers", amount=amount)

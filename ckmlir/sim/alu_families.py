@@ -130,43 +130,81 @@ class EmitterFamily(ABC):
 CONTROL_EMITTERS = {**control.EMITTERS, **forks.EMITTERS, **relative_registers.EMITTERS}
 
 
+def _select_plain(i: Instruction) -> Selected:
+    return select_operands(i.mnemonic, (*i.destinations, *i.sources))
+
+
+def _select_alone(i: Instruction) -> Selected:
+    return Selected(HandlerKey(i.mnemonic))
+
+
+def _select_branch(i: Instruction) -> Selected:
+    return Selected(HandlerKey(i.mnemonic), (0,), branch=0)
+
+
+def _select_fork(i: Instruction) -> Selected:
+    return select_operands(i.mnemonic, (*i.sources, constant(0)), after=2)
+
+
+def _select_near_fork(i: Instruction) -> Selected:
+    distance = ((i.modifiers["simm16"] ^ 0x8000) - 0x8000) * 4
+    return select_operands(i.mnemonic, (i.sources[0], constant(distance), constant(0)), after=2)
+
+
+def _select_address(i: Instruction) -> Selected:
+    return select_operands(i.mnemonic, (*i.destinations, constant(0)), after=1)
+
+
+def _select_swap(i: Instruction) -> Selected:
+    return select_operands(i.mnemonic, (*i.destinations, *i.sources, constant(0)), after=2)
+
+
+def _select_call(i: Instruction) -> Selected:
+    return select_operands(i.mnemonic, (*i.destinations, constant(0), constant(0)), branch=1, after=2)
+
+
+def _select_read(i: Instruction) -> Selected:
+    return select_operands(i.mnemonic, i.destinations, {"register": i.sources[-1].index})
+
+
+def _select_write(i: Instruction) -> Selected:
+    source = next(item for item in i.sources if not item.text.startswith("hwreg"))
+    register = next(item for item in i.sources if item.text.startswith("hwreg"))
+    return select_operands(i.mnemonic, (source,), {"register": register.index})
+
+
+def _select_trap(i: Instruction) -> Selected:
+    number = i.sources[0].index if i.sources else i.modifiers.get("simm16", 0)
+    return Selected(HandlerKey(i.mnemonic, ("i",)), (number,))
+
+
+_SELECTORS: dict[str, Callable[[Instruction], Selected]] = {
+    "s_cbranch_g_fork": _select_fork,
+    "s_cbranch_i_fork": _select_near_fork,
+    "s_cbranch_join": _select_plain,
+    "s_getpc_b64": _select_address,
+    "s_swappc_b64": _select_swap,
+    "s_call_b64": _select_call,
+    "s_getreg_b32": _select_read,
+    **dict.fromkeys(("s_setreg_b32", "s_setreg_imm32_b32"), _select_write),
+    "s_trap": _select_trap,
+    **dict.fromkeys(("s_endpgm", "s_barrier", "s_sleep"), _select_alone),
+}
+"""Of control instructions whose operands are not simply all of them; other branches have a target."""
+
+
 class ControlFamily(EmitterFamily):
     """Branches, barriers, the end, hardware and relative registers, and what does nothing."""
 
     scalar = True
 
     def select(self, i: Instruction, environment: Environment) -> Selected | None:
-        name = i.mnemonic
-        if name in NO_OPERATION:
+        if i.mnemonic in NO_OPERATION:
             return Selected(HandlerKey("no_operation"))
-        if name not in CONTROL_EMITTERS:
+        if i.mnemonic not in CONTROL_EMITTERS:
             return None
-        if name == "s_cbranch_g_fork":
-            return select_operands(name, (*i.sources, constant(0)), after=2)
-        if name == "s_cbranch_i_fork":
-            distance = ((i.modifiers["simm16"] ^ 0x8000) - 0x8000) * 4
-            return select_operands(name, (i.sources[0], constant(distance), constant(0)), after=2)
-        if name == "s_branch" or (name.startswith("s_cbranch") and name != "s_cbranch_join"):
-            return Selected(HandlerKey(name), (0,), branch=0)
-        if name == "s_getpc_b64":
-            return select_operands(name, (*i.destinations, constant(0)), after=1)
-        if name == "s_swappc_b64":
-            return select_operands(name, (*i.destinations, *i.sources, constant(0)), after=2)
-        if name == "s_call_b64":
-            return select_operands(name, (*i.destinations, constant(0), constant(0)), branch=1, after=2)
-        if name == "s_getreg_b32":
-            return select_operands(name, i.destinations, {"register": i.sources[-1].index})
-        if name.startswith("s_setreg"):
-            source = next(item for item in i.sources if not item.text.startswith("hwreg"))
-            register = next(item for item in i.sources if item.text.startswith("hwreg"))
-            return select_operands(name, (source,), {"register": register.index})
-        if name == "s_trap":
-            return Selected(
-                HandlerKey(name, ("i",)), (i.sources[0].index if i.sources else i.modifiers.get("simm16", 0),)
-            )
-        if name in ("s_endpgm", "s_barrier", "s_sleep"):
-            return Selected(HandlerKey(name))
-        return select_operands(name, (*i.destinations, *i.sources))
+        branches = i.mnemonic == "s_branch" or i.mnemonic.startswith("s_cbranch")
+        return _SELECTORS.get(i.mnemonic, _select_branch if branches else _select_plain)(i)
 
     def emitter(self, key: HandlerKey) -> Emit | None:
         return CONTROL_EMITTERS.get(key.mnemonic)

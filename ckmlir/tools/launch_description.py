@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,6 @@ from ckmlir.ops.request import show
 FILLS = ("zeros", "random", "arange", "undefined")
 ACCESSES = ("read", "write", "readwrite")
 _ARRAY = {"shape": list, "dtype": str, "fill": str, "file": str, "access": str, "save": str, "offset": int}
-_KINDS = ("shape", "scalar", "bytes", "same_as", "null", "lds")
-"""Exactly one of these fields says what an argument is; `shape` is that of an array."""
 
 
 class ArrayArgument(Struct, frozen=True):
@@ -266,23 +265,33 @@ def _described(value: object, what: str, folder: Path) -> Described:
     kinds = [name for name in _KINDS if name in value]
     if len(kinds) != 1:
         raise CkmlirError(f"{what}: expected exactly one of the fields {', '.join(_KINDS)}; got {kinds or 'none'}")
-    if kinds == ["shape"]:
-        return _array(value, what, folder)
-    if kinds == ["scalar"]:
-        fields = fields_of(value, what, {"scalar": float, "dtype": str})
-        return ScalarArgument(fields["scalar"], fields["dtype"])
-    if kinds == ["same_as"]:
-        fields = fields_of(value, what, {"same_as": str}, {"offset": int})
-        return SameArgument(fields["same_as"], fields.get("offset", 0))
-    if kinds == ["null"]:
-        if fields_of(value, what, {"null": bool})["null"] is not True:
-            raise CkmlirError(f"{what}.null=false: expected true, for an address of 0")
-        return ScalarArgument(0, "i64")
-    if kinds == ["lds"]:
-        bytes_ = fields_of(value, what, {"lds": int})["lds"]
-        if not 0 <= bytes_ <= 1 << 20:
-            raise CkmlirError(f"{what}.lds={bytes_}: expected 0 to {1 << 20} bytes")
-        return LdsArgument(bytes_)
+    return _KINDS[kinds[0]](value, what, folder)
+
+
+def _scalar(value: dict[str, Any], what: str, folder: Path) -> ScalarArgument:
+    fields = fields_of(value, what, {"scalar": float, "dtype": str})
+    return ScalarArgument(fields["scalar"], fields["dtype"])
+
+
+def _same(value: dict[str, Any], what: str, folder: Path) -> SameArgument:
+    fields = fields_of(value, what, {"same_as": str}, {"offset": int})
+    return SameArgument(fields["same_as"], fields.get("offset", 0))
+
+
+def _null(value: dict[str, Any], what: str, folder: Path) -> ScalarArgument:
+    if fields_of(value, what, {"null": bool})["null"] is not True:
+        raise CkmlirError(f"{what}.null=false: expected true, for an address of 0")
+    return ScalarArgument(0, "i64")
+
+
+def _lds(value: dict[str, Any], what: str, folder: Path) -> LdsArgument:
+    bytes_ = fields_of(value, what, {"lds": int})["lds"]
+    if not 0 <= bytes_ <= 1 << 20:
+        raise CkmlirError(f"{what}.lds={bytes_}: expected 0 to {1 << 20} bytes")
+    return LdsArgument(bytes_)
+
+
+def _bytes(value: dict[str, Any], what: str, folder: Path) -> BytesArgument:
     text = fields_of(value, what, {"bytes": str})["bytes"]
     try:
         return BytesArgument(bytes.fromhex(text))
@@ -308,6 +317,12 @@ def _array(value: dict[str, Any], what: str, folder: Path) -> ArrayArgument:
         raise CkmlirError(f"{what}.offset={offset}: expected 0 to the {math.prod(shape)} elements of the array")
     save = folder / fields["save"] if "save" in fields else None
     return ArrayArgument(shape, fields["dtype"], fill, access, save, offset)
+
+
+_KINDS: dict[str, Callable[[dict[str, Any], str, Path], Described]] = {
+    "shape": _array, "scalar": _scalar, "bytes": _bytes, "same_as": _same, "null": _null, "lds": _lds,
+}  # fmt: skip
+"""Exactly one of these fields says what an argument is; `shape` is that of an array."""
 
 
 def _check_fits(argument: Argument, described: Described, what: str) -> None:

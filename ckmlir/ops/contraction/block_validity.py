@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 
 from ckmlir.dialect.packing import turns_packed
+from ckmlir.dialect.schedule import Schedule
 from ckmlir.ops.contraction.block_resources import block_lds, block_registers
 from ckmlir.ops.contraction.contraction_spec import NARROWEST_COPY, PRESHUFFLE, ContractionSpec
 from ckmlir.ops.contraction.shuffle import VECTOR_BYTES, tile_depth
@@ -114,11 +115,7 @@ def fragment_order(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     if packed and (spec.sources or spec.merged or spec.windows):
         yield Reason("layout", spec.layout, f"elements of {packed[0].name} share bytes", "expected plain matrices")
         return
-    for place, letter in enumerate("" if spec.taken else "ab"):
-        able = ("through", *["direct"] * turns_packed(target, spec.held[place].packing))
-        if spec.packed_across(place) and schedule.path_of(letter) not in able:
-            why = f"elements of {letter.upper()} share bytes across k and are turned in registers, which this one skips"
-            yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
+    yield from _turned_elements(spec, schedule, target)
     if spec.taken:
         paths = [schedule.path_of(tensor) for tensor in "ab"]
         if paths[0] != "through" or paths[1] == "direct":
@@ -128,11 +125,24 @@ def fragment_order(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
         why = f"{packed[0].name} is multiplied by instructions that scale blocks, and this one does not"
         yield Reason("mfma", spec.mfma, why, "expected 16x16x128 or 32x32x64")
         return
-    if not spec.shuffled:
-        if spec.schedule == PRESHUFFLE:
-            right = f"expected {spec.mfma[1]}, or schedule=straight"
-            yield Reason("shuffled", 0, f"schedule={PRESHUFFLE} takes B in fragment order", right)
-        return
+    if spec.shuffled:
+        yield from _shuffled_matrix(spec, schedule)
+    elif spec.schedule == PRESHUFFLE:
+        right = f"expected {spec.mfma[1]}, or schedule=straight"
+        yield Reason("shuffled", 0, f"schedule={PRESHUFFLE} takes B in fragment order", right)
+
+
+def _turned_elements(spec: ContractionSpec, schedule: Schedule, target: Target) -> Iterator[Reason]:
+    """Whether elements that share bytes across k pass registers, or are turned on their way out of LDS."""
+    for place, letter in enumerate("" if spec.taken else "ab"):
+        able = ("through", *["direct"] * turns_packed(target, spec.held[place].packing))
+        if spec.packed_across(place) and schedule.path_of(letter) not in able:
+            why = f"elements of {letter.upper()} share bytes across k and are turned in registers, which this one skips"
+            yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
+
+
+def _shuffled_matrix(spec: ContractionSpec, schedule: Schedule) -> Iterator[Reason]:
+    """Whether a B in fragment order is of tiles that the matrix instruction and the block take."""
     if spec.layout[1] != "C":
         yield Reason("layout", spec.layout, "shuffled B is made of rows along k", "expected RCR or CCR")
     if schedule.path_of("b") != "straight":

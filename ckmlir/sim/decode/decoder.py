@@ -127,16 +127,7 @@ class Decoder:
             if not isinstance(entry, Operand):
                 raise self._unknown(dwords, position, address, _no_operand(plan, word >> shift & mask, type_name))
             destinations.append(entry)
-        sources: list[Operand] = []
-        literal: int | None = None
-        for shift, mask, entries, type_name in plan.sources:
-            entry = entries[word >> shift & mask]
-            if not isinstance(entry, Operand):
-                if entry is None:
-                    raise self._unknown(dwords, position, address, _no_operand(plan, word >> shift & mask, type_name))
-                literal = self._literal(dwords, end, position, address)
-                entry = operand_type(type_name).literal_operand(literal)
-            sources.append(entry)
+        sources, literal = self._sources(plan, word, dwords, position, address)
         if word & plan.input_mask:
             _apply_input_modifiers(plan.input_modifiers, word, sources)
         modifiers = {name: ((word >> shift & mask) ^ sign) - sign for name, shift, mask, sign in plan.modifiers}
@@ -171,6 +162,22 @@ class Decoder:
             branch_target,
             plan.opcode,
         )
+
+    def _sources(
+        self, plan: Plan, word: int, dwords: Sequence[int], position: int, address: int
+    ) -> tuple[list[Operand], int | None]:
+        """The operands that are read, and the literal constant, if one of them is one."""
+        sources: list[Operand] = []
+        literal: int | None = None
+        for shift, mask, entries, type_name in plan.sources:
+            entry = entries[word >> shift & mask]
+            if entry is None:
+                raise self._unknown(dwords, position, address, _no_operand(plan, word >> shift & mask, type_name))
+            if not isinstance(entry, Operand):
+                literal = self._literal(dwords, position + plan.size, position, address)
+                entry = operand_type(type_name).literal_operand(literal)
+            sources.append(entry)
+        return sources, literal
 
     def _literal(self, dwords: Sequence[int], end: int, position: int, address: int) -> int:
         """The dword behind the instruction."""

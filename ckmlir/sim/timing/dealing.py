@@ -75,17 +75,8 @@ def _deal(
         beside = resident[unit]
         used += passed * beside
         for place in range(together):
-            if left[unit, place] == 0.0:
+            if left[unit, place] == 0.0 or not _ends(times[unit], left[unit], waits[unit], place, passed, beside):
                 continue
-            if waits[unit, place] > 0.0:
-                waits[unit, place] = max(0.0, waits[unit, place] - passed)
-                if waits[unit, place] < 1e-6:
-                    waits[unit, place] = 0.0
-                continue
-            left[unit, place] -= passed / times[unit, place, beside - 1]
-            if left[unit, place] > 1e-9:
-                continue
-            left[unit, place] = 0.0
             resident[unit] -= 1
             number = following[unit % dies]
             if number < count:
@@ -96,6 +87,21 @@ def _deal(
                 resident[unit] += 1
         step = _next(times[unit], left[unit], waits[unit], resident[unit])
         ends[unit] = now[unit] + step
+
+
+@compiled_with_arrays
+def _ends(times: Floats, left: Floats, waits: Floats, place: int, passed: float, beside: int) -> bool:
+    """Bring a place of a compute unit forward, and say whether its workgroup has ended."""
+    if waits[place] > 0.0:
+        waits[place] = max(0.0, waits[place] - passed)
+        if waits[place] < 1e-6:
+            waits[place] = 0.0
+        return False
+    left[place] -= passed / times[place, beside - 1]
+    if left[place] > 1e-9:
+        return False
+    left[place] = 0.0
+    return True
 
 
 @compiled_with_arrays
