@@ -21,7 +21,9 @@ from ckmlir.ops.attention.loop.storage_kernel import Packed, Storage
 from ckmlir.ops.attention.loop.weights_kernel import softmax
 from ckmlir.ops.attention.loop.work_kernel import Work, block_of_grid
 from ckmlir.ops.attention.orders import DEALT, IN_ONE_ROW
+from ckmlir.ops.attention.paged_spec import gathers
 from ckmlir.ops.attention.part import KeyPart, Part, ScalePart, ScorePart, WeightPart, find_part
+from ckmlir.ops.attention.schedule_choice import lazy
 from ckmlir.ops.attention.source import Source, find_source
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.spec import by
@@ -48,7 +50,8 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
         products = scaling.products(form, storage)
         scores, units = scaling.around(_scores(parts, given, work, form))
         level = all(kind.levels for kind, _ in parts if issubclass(kind, WeightPart))
-        weights = _weights(parts, softmax(units, boost, spec.slack, level=level), given, work, form)
+        plain = softmax(units, boost, spec.slack, level=level, lazy=_is_lazy(spec, target))
+        weights = _weights(parts, plain, given, work, form)
         where, sums = source.traced(spec.source, given, spec, work, form), nothing(form, weights)
         for span, schedule in spans_of(spec, given, work, form, scores, chosen):
             share = work.share.narrowed(span, form.keys)
@@ -73,12 +76,22 @@ def form_of(spec: FmhaFwdSpec, target: Target) -> Form:
     scores = Mma.select(target, by(spec.mfma), spec.dtype, block_k=spec.d_tile, transposed=True)
     values = Mma.select(target, by(second), spec.values, block_k=keys, transposed=True)
     scores, values = _in_place(scores, values, own=bool(spec.parts or spec.source) or find_dtype(spec.values).bytes > 1)
-    weaves = any(Schedule.parse(text).order == "weave" for text in spec.loops.values())
-    full = weaves and not target.has("lds_transpose_read")
+    full = _weaves(spec) and not target.has("lds_transpose_read")
     if not spec.scaled_by_instruction and not full:
         values = _in_vectors(values, ROW_BYTES // find_dtype(spec.out).bytes)
     waves = spec.along_queries, spec.along_keys
     return Form(queries, keys, spec.d_tile, spec.dv_tile, spec.values, waves, scores, values)
+
+
+def _weaves(spec: FmhaFwdSpec) -> bool:
+    """Whether arithmetic is woven between matrix instructions in any of the loops."""
+    return any(Schedule.parse(text).order == "weave" for text in spec.loops.values())
+
+
+def _is_lazy(spec: FmhaFwdSpec, target: Target) -> bool:
+    """See `schedule_choice.lazy`."""
+    tile, listed = max(spec.d_tile, spec.dv_tile), gathers(spec.source, spec.block[1])
+    return lazy(spec.parts, tile, spec.mask, weaves=_weaves(spec), listed=listed, target=target)
 
 
 def _in_place(scores: Mma, values: Mma, *, own: bool) -> tuple[Mma, Mma]:

@@ -5,6 +5,14 @@ masked ones apart, lie within ±REACH, weights may as well be taken from the exp
 sum is rescaled. What P is rounded to holds all weights as normal numbers then, and f32 their sums; times V these are
 within f32 but for values near its ends, of which `fmha_tolerances` says what is lost. A logit that joins a query's sum
 is known before the first key, so that weights are taken from it where it is positive.
+
+Where P does not hold that many, but f32 holds weights that are taken from any exponent among the bounds, within
+±SPREAD, nothing has to be looked for either (`weights_kernel.Lazy`). Weights are taken from a whole exponent e, 0 at
+first. Only where those of a block come to more than MOST, or all so far to less than one, e becomes the whole part of
+the exponent of their sum, and weights and sums are multiplied by a power of two. So e is from -SPREAD - 1 to SPREAD +
+log2 (keys), weights are at most 2^(2 SPREAD + 1), and 2^8 of them, a block's, come to at most 2^125. What P is rounded
+to is at most MOST, which f16 holds, and the sum of all weights is at least one behind each block, as beside the largest
+score: what is rounded, and below P's or f32's least, counts for no more.
 """
 
 from __future__ import annotations
@@ -23,15 +31,25 @@ REACH = {"f16": 13.0, "bf16": 80.0, "f32": 80.0}
 """By type of P: f16 is normal from 2^-14 on and ends below 2^16; the others have f32's exponents, a few of which sums
 over keys and elements of V need. 8-bit types hold too few."""
 
+SPREAD = {"f16": 58.0}
+"""By type of P, as REACH: f32 holds a block of weights between both ends. The other types of 16 and 32 bits take as
+large a cap from one exponent."""
+MOST = 2.0**15
 
-def within_reach(bound: float, dtype: str) -> bool:
-    """Whether weights of scores (natural exponents) of at most this magnitude, rounded to a type, need no largest."""
-    return bound * math.log2(math.e) <= REACH.get(dtype, 0.0)
+
+def taken_from(bound: float, dtype: str) -> str:
+    """What weights of scores (natural exponents) of at most this magnitude, rounded to a type, may be taken from:
+    `level` for one exponent, `lazy` for one that follows their sum, nothing for the largest score alone."""
+    exponent = bound * math.log2(math.e)
+    if exponent <= REACH.get(dtype, 0.0):
+        return "level"
+    return "lazy" if exponent <= SPREAD.get(dtype, 0.0) else ""
 
 
 def is_level(problem: Problem) -> bool:
     """Whether the kernels of a problem take all weights from one exponent, as `weights_kernel.softmax` does."""
-    return all(part.levels for part in weight_parts(problem)) and any(part.level for part in score_parts(problem))
+    bounds = [part.bounds for part in score_parts(problem)]
+    return "level" in bounds and all(part.levels for part in weight_parts(problem))
 
 
 def sums_of_weights(problem: Problem, arrays: Mapping[str, Array]) -> tuple[Array, Array]:

@@ -91,14 +91,14 @@ class ScorePart(Part):
     """What is done to scores, which are natural exponents in NumPy and in kernels."""
 
     @property
-    def level(self) -> bool:
-        """Whether scores are bounded by it, so that weights may be taken from one exponent (`ops.attention.level`)."""
-        return False
+    def bounds(self) -> str:
+        """What weights may be taken from since it bounds scores, see `ops.attention.level.taken_from`."""
+        return ""
 
     @property
     def word(self) -> str:
         """See `Part`."""
-        return f"{self.name}_level" if self.level else self.name
+        return f"{self.name}_{self.bounds}" if self.bounds else self.name
 
     @abstractmethod
     def changed(self, problem: Problem, scores: Array, place: Place, arrays: Mapping[str, Array]) -> Array:

@@ -25,6 +25,8 @@ WIDE = 128
 """Channels that leave few registers where K and V go through some."""
 WOVEN_WITH = ("alibi", "bias", "sink", "softcap")
 """Parts beside which it was."""
+LAZY_WITH = ("softcap", "dropout")
+"""Parts beside which weights may follow their sum."""
 WOVEN_KEYS, WIDE_KEYS = 128, 1024
 """Keys from which on it is the faster one, its long prologue included; with more channels than WIDE, of which
 a wave takes 16 queries, from WIDE_KEYS on."""
@@ -134,6 +136,23 @@ def slack(schedule: str, tile: int) -> float:
     """
     pays = schedule in COPYING or (schedule == WOVEN and tile < WIDE)
     return SLACK if pays else 0.0
+
+
+def lazy(parts: Sequence[str], tile: int, mask: str, *, weaves: bool, listed: bool, target: Target) -> bool:
+    """Whether weights of scores that are bounded for it are taken from an exponent that follows their sum
+    (`weights_kernel.Lazy`), where that pays: a wave waits for that sum before the first of them is rounded, which takes
+    longer than the largest score where arithmetic is woven, and 1.12 of the cycles with 256 channels on gfx942.
+    On chips that turn V while they read LDS it takes registers that two waves of a SIMD need beside rows by a list
+    (1.29), and 1.08 beside narrow windows.
+
+    Args:
+        parts: words; a logit is bounded by nothing, and skipped blocks are found by the largest score.
+        tile: channels of the tiles of all operands.
+        listed: blocks of keys are rows of a list.
+    """
+    fits = tile <= WIDE and not weaves and {word.partition("_")[0] for word in parts} <= set(LAZY_WITH)
+    narrow = listed or mask in ("window", "sinks")
+    return fits and not (narrow and target.has("lds_transpose_read"))
 
 
 def ahead(tile: int, target: Target) -> list[str]:

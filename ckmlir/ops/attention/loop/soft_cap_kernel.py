@@ -25,10 +25,10 @@ class Below(Score):
 
 @dataclass(frozen=True)
 class Capped(Below):
-    """Scores within ± cap; `level`: weights may be taken from one exponent."""
+    """Scores within ± cap; `bounds`: what weights may be taken from (`ops.attention.level`)."""
 
     cap: Scalar
-    level: bool
+    bounds: str
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
@@ -38,4 +38,4 @@ class Capped(Below):
     def of_products(self, scale: Scalar) -> tuple[list[Score], Units]:
         """See `loop_kernel.Score`. The softmax scales what is below the cap, and does not feel what is added to all."""
         cap = self.cap * LOG2_E
-        return [Below(self.factor * (scale * LN_2))], Units(cap * 2.0, cap, self.level)
+        return [Below(self.factor * (scale * LN_2))], Units(cap * 2.0, cap, self.bounds)

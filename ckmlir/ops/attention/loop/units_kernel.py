@@ -13,12 +13,12 @@ LOG2_E, LN_2 = math.log2(math.e), math.log(2)
 
 class Units(Struct, frozen=True):
     """Scores times `scale` are exponents to the base 2, or so are they with `more` added to all: a softmax does not
-    feel that. `level`: all weights may be taken from the exponent 0 (`ops.attention.level`).
+    feel that. `bounds`: what weights may be taken from (`ops.attention.level.taken_from`).
     """
 
     scale: Scalar | float
     more: Scalar | None = None
-    level: bool = False
+    bounds: str = ""
 
     def exponent(self, largest: Tile) -> Tile:
         """Largest scores, as the state has them, as exponents to the base 2, without what is added to all."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ckmlir.lang import Scalar, Tile, exp2, full, log2, maximum, rescale, where, zeros
+from ckmlir.lang import Scalar, Tile, exp2, floor, full, log2, maximum, rescale, round_even, where, zeros
+from ckmlir.ops.attention.level import MOST
 from ckmlir.ops.attention.loop.loop_kernel import Form, Sums, Weights
 from ckmlir.ops.attention.loop.units_kernel import Units
 
@@ -159,9 +160,59 @@ class Level(Softmax, frozen=True):
         return where(total < LEAST_SUM, joined[0] * math.log(2), found) if joined else found
 
 
-def softmax(units: Units, boost: int, slack: float, *, level: bool) -> Softmax:
-    """The softmax of scores; `level`: what is done to it allows weights that are not taken from the largest score."""
-    return Level(units) if level and units.level else Softmax(units, boost, slack)
+class Changed(Struct, frozen=True):
+    """The exponent that weights are taken from behind a block, what weights and sums are multiplied with for it, the
+    block's weights and the sum of all, both before that."""
+
+    shift: Tile
+    decay: Tile
+    weights: Tile
+    total: Tile
+
+
+class Lazy(Softmax, frozen=True):
+    """Exponentials of scores that are bounded, taken from an exponent that changes where their sum says so, and not
+    with the largest score, which is not looked for (`ops.attention.level`); the state is that exponent, without what is
+    added to all, and the sum. It is a whole number, so that differences and powers of it are exact."""
+
+    def start(self, form: Form) -> list[Tile]:
+        """See `loop_kernel.Weights`."""
+        shape, none = (form.queries,), 0.0 if self.units.more is None else round_even(-self.units.more)
+        return [full(shape, none, "f32", form.row_layout), zeros(shape, "f32", form.row_layout)]
+
+    def joined(self, form: Form, exponents: Tile) -> list[Tile]:
+        """See `loop_kernel.Weights`: nothing bounds what joins."""
+        raise NotImplementedError("weights from an exponent that follows their sum take no logit")
+
+    def top(self, scores: Tile, state: Sequence[Tile]) -> Any:
+        """See `loop_kernel.Weights`. Where nothing has been summed the sum says nothing."""
+        before, total = state
+        weights = exp2(self.units.above(scores, before))
+        added = self.units.summed(weights)
+        total = total + added
+        few = (total > 0.0) & (total < 1.0)
+        shift = before + where((added > MOST) | few, floor(log2(total)), 0.0)
+        return Changed(shift, exp2(before - shift), weights, total)
+
+    def weigh(self, scores: Tile, state: Sequence[Tile], top: Any, key: Scalar) -> tuple[Tile, list[Tile]]:
+        """See `loop_kernel.Weights`."""
+        return rescale(top.weights, top.decay), [top.shift, top.total * top.decay]
+
+    def rescale(self, total: Tile, top: Any) -> Tile:
+        """See `loop_kernel.Weights`."""
+        return rescale(total, top.decay)
+
+    def whole(self, state: Sequence[Tile]) -> Tile | float:
+        """See `Softmax`."""
+        return self.units.whole(state[0])
+
+
+def softmax(units: Units, boost: int, slack: float, *, level: bool, lazy: bool) -> Softmax:
+    """The softmax of scores; `level`, `lazy`: what is done to it allows weights that are not taken from the largest
+    score, but from what `Level` or `Lazy` say, where scores are bounded so."""
+    if level and units.bounds == "level":
+        return Level(units)
+    return Lazy(units) if lazy and units.bounds == "lazy" else Softmax(units, boost, slack)
 
 
 class Around:

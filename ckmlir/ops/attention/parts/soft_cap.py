@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ckmlir.ops.attention.level import within_reach
+from ckmlir.ops.attention.level import taken_from
 from ckmlir.ops.attention.part import ScorePart, product_scales
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.attention.request_checks import check_apart
@@ -30,10 +30,10 @@ LEAST, MOST = 2.0**-10, 1000.0
 
 @dataclass(frozen=True)
 class SoftCap(ScorePart):
-    """Scores become cap · tanh(score / cap); `level`: all weights may be taken from one exponent."""
+    """Scores become cap · tanh(score / cap)."""
 
     cap: float
-    level: bool = False
+    bounds: str = ""
 
     name = "softcap"
     packs = True
@@ -47,7 +47,7 @@ class SoftCap(ScorePart):
         check_apart(values, "soft_cap", "bias", "alibi")
         if not LEAST <= cap <= MOST:
             raise RequestError(f"soft_cap={cap}: expected a number from {LEAST:g} to {MOST:g}, or 0 for none")
-        return cls(cap, within_reach(cap, problem.dtype_of("v")))
+        return cls(cap, taken_from(cap, problem.dtype_of("v")))
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
         return f32(2 * LOG2_E / self.cap), f32(self.cap)
@@ -75,4 +75,4 @@ class SoftCap(ScorePart):
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
         from ckmlir.ops.attention.loop.soft_cap_kernel import Capped
 
-        return Capped(given.cap_factor, given.cap, word == "softcap_level")
+        return Capped(given.cap_factor, given.cap, word.partition("_")[2])
