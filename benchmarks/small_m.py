@@ -60,7 +60,7 @@ def main() -> None:
 
 def others(keys: dict[str, Any], target: Target) -> Iterator[tuple[int, dict[str, Any]]]:
     """Cycles of what else can be asked for, with one part of K, and with as many as fill the chip, or half of it."""
-    size = find_dtype(keys["dtype"]).bytes
+    size = find_dtype(GEMM.problem(**keys).stored).bytes
     for ((rows, columns), waves), length, schedule in itertools.product(BLOCKS, (128, 256), SCHEDULES):
         if rows >= 2 * max(keys["m"], 16):
             continue

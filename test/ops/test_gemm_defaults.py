@@ -102,7 +102,13 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx90a", {"m": 16, "n": 384, "k": 3072, "dtype": "i8"}, "compv3", (16, 16, 256), (1, 1)),
     ("gfx942", {"m": 28, "n": 384, "k": 1536}, "v4", (16, 16, 128), (1, 1)),  # sums are too short to share
     ("gfx90a", {"m": 28, "n": 384, "k": 1536}, "v4", (16, 16, 128), (1, 1)),  # two parts a compute unit
-    ("gfx90a", {"m": 16, "n": 1536, "k": 4096, "dtype": "i8"}, "compv3", (16, 16, 256), (1, 1)),
+    # Long products, and elements of four bytes: by how long steps and parts take together.
+    ("gfx90a", {"m": 16, "n": 1536, "k": 4096, "dtype": "i8"}, "compv3", (16, 32, 256), (1, 2)),
+    ("gfx942", {"m": 64, "n": 512, "k": 8192, "dtype": "f32"}, "compv4", (32, 32, 64), (2, 2)),
+    ("gfx942", {"m": 28, "n": 1024, "k": 4096, "dtype": "f32"}, "compv3", (16, 32, 64), (1, 2)),
+    ("gfx942", {"m": 28, "n": 8192, "k": 1536, "dtype": "f32"}, "compv3", (16, 16, 64), (1, 1)),
+    ("gfx950", {"m": 64, "n": 384, "k": 1536, "dtype": "f32"}, "compv3", (32, 16, 64), (2, 1)),
+    ("gfx942", {"m": 28, "n": 2048, "k": 2048, "dtype": "xf32"}, "v4", (16, 32, 64), (1, 2)),
     ("gfx90a", {"m": 16, "n": 1024, "k": 4096}, "v4", (16, 32, 128), (1, 2)),  # they would leave a third idle
     ("gfx90a", {"m": 64, "n": 1024, "k": 2048}, "v4", (16, 16, 128), (1, 1)),  # these fill the chip as well
     # Waves alone on their SIMDs: reads before products, or woven into long ones; several of a SIMD, and those that

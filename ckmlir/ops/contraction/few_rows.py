@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 from ckmlir.ops.contraction.block_depths import VECTOR_BYTES
 from ckmlir.ops.contraction.block_sizes import FOUR_WAVES, SMALL
-from ckmlir.ops.contraction.parts import LEAST_PRODUCTS, default_parts, tile_cycles
+from ckmlir.ops.contraction.parts import (
+    LEAST_PRODUCTS,
+    LONG_PRODUCTS,
+    are_by_steps,
+    cycles_in_parts,
+    cycles_of_sums,
+    default_parts,
+    tile_cycles,
+)
 from ckmlir.ops.contraction.wishes import CACHE_LINE, NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
@@ -32,7 +40,7 @@ AHEAD = "mem3"
 schedule and of this one: f16 64 x 8192 x 1536 on gfx90a 95635, 37356; 16 x 8192 x 1536 on gfx950 17066, 11309. Blocks
 of 32 rows whose sums workgroups share are alone on a compute unit, where two buffers are better: 64 x 1024 x 8192 on
 gfx90a 30595, 35500."""
-ALONE, PRODUCTS_HIDE, LONG_PRODUCTS, SHORT_PRODUCTS = "v4", "compv3", 512, 128
+ALONE, PRODUCTS_HIDE, SHORT_PRODUCTS = "v4", "compv3", 128
 """What waves with one tile of C take that are alone on their SIMDs, or share them with those of another part of K: such
 a wave waits for LDS and matrix instructions in turns where reads are woven in between, as `AHEAD` has it. So all of a
 step's reads come before its products, with four steps on their way; where the products of a step take so many cycles or
@@ -43,6 +51,8 @@ more, and there are one or two waves, reads are woven into these. By the model, 
 9173, 64 x 1024 x 1536 on gfx90a 12048, 10064; of parts of K 28 x 2048 x 2048 on gfx942 (16 x 64, four parts) 11520,
 10462, 64 x 1024 x 4096 on gfx950 (32 x 32, eight parts, two workgroups a compute unit) 11818 with `compv4`, 10298; i8
 16 x 384 x 3072 on gfx90a 8121, 7669, 7313."""
+LOADED = 12
+"""Bytes of B that a compute unit has from memory in a cycle, at most."""
 ONE_ROUND, ONE_LONG_ROUND, LONG_SUM = 5 / 6, 9 / 10, 8 << 10
 """What a single round of blocks for half of the compute units or more is worth as a share of rounds that are full: it
 keeps memory busy where B is read once. By the model f16 16 x 4096 x 4096 takes 46115 cycles on gfx90a with 64 blocks,
@@ -160,7 +170,10 @@ def _shared(wish: Wish, own: tuple[int, int, int], target: Target) -> tuple[int,
     shapes = tuple(dict.fromkeys(((LOW, LOW), *((rows, columns) for columns in COLUMNS))))
     blocks = {one: _blocks(wish, *one) for one in shapes}
     cycles = tile_cycles(wish.dtype, depth, target)
-    parts = {one: default_parts(one, blocks[one], steps, target, bytes_, cycles=cycles) for one in shapes}
+    by_steps = are_by_steps(wish.dtype, cycles)
+    parts = {
+        one: default_parts(one, blocks[one], steps, target, bytes_, by_steps=by_steps, cycles=cycles) for one in shapes
+    }
     widest = shapes[-1]
 
     def two_a_unit(one: tuple[int, int]) -> bool:
@@ -176,7 +189,13 @@ def _shared(wish: Wish, own: tuple[int, int, int], target: Target) -> tuple[int,
         square = one[0] == one[1]
         return (spared and (square or wish.m <= LOW)) or (parts[one] == parts[widest] and one[0] == rows)
 
-    best = next(filter(pays, shapes))
+    def in_parts(one: tuple[int, int]) -> float:
+        """About how long a shape takes; memory bounds how short steps are."""
+        memory = wish.k * wish.n * bits_of(wish.dtype) / 8 / (LOADED * target.compute_units)
+        in_steps = cycles_in_parts(steps, parts[one], one[0] * one[1] // LOW**2, cycles, target)
+        return max(in_steps, memory + cycles_of_sums(parts[one], target))
+
+    best = min(shapes, key=in_parts) if by_steps else next(filter(pays, shapes))
     saved, block = (steps - ceil_div(steps, parts[best])) * bytes_, (*best, depth)
     least = 0 if two_a_unit(best) else _to_save(wish, own, block, target)
     return block if least is not None and saved >= least * 128 else None
