@@ -7,7 +7,8 @@ only matrix instructions do. LLVM is told by writing the instruction as inline a
 that is input and output.
 
 Accumulators that begin as zeros are products of zeros, all in one piece of assembly. Of zeros LLVM would write each
-register by itself, and take a fifth of its time for that.
+register by itself, and take a fifth of its time for that. They stand behind the first loads, where the wave would wait,
+and have effects for LLVM, which else puts them in front of the loads' addresses.
 
 LLVM's hazard recognizer does not see into inline assembly. Where accumulators begin and end, a join of all of them
 (assembly that only waits, or these products) keeps the distances, by data dependence; `ckmlir.compiler` has the machine
@@ -44,6 +45,8 @@ MOST_IN_ARCHITECTURAL = 128
 """Accumulators that fit beside operands among 256 architectural registers."""
 INDEXED = 4
 """Operands of a sparse matrix instruction, which this form is not written for; block scales make five."""
+WAITS = ("ck.wait", "ck.barrier")
+"""Where a wave waits for what it has loaded, or for others that do."""
 ACCUMULATION_REGISTERS = 256
 """More than these lie in both kinds, where LLVM is told nothing."""
 BEGIN = "s_nop 1"
@@ -89,7 +92,10 @@ def use_accumulator_form(function: ir.Operation, matrix: list[ir.Operation], wav
         left, right, _, *scales = op.operands
         if not all(map(_is_loaded, (left, right, *scales))):
             op.attributes[COMPUTED] = ir.UnitAttr.get(function.context)
-    for place, edges in _beginnings(function, [edge for entry in web.entries.items() for edge in _edges(*entry)]):
+    entries = [edge for entry in web.entries.items() for edge in _edges(*entry)]
+    with function.location:
+        beginnings = list(_beginnings(function, entries, {op.block for op in web.instructions}))
+    for place, edges in beginnings:
         with ir.InsertionPoint(place), place.location:
             joined = _begun(_brought(edges[0]), web, target)
         for branch, numbers in edges:
@@ -178,11 +184,15 @@ _Edge = tuple[ir.Operation, list[int]]
 """A branch, with the numbers of its operands that are accumulators."""
 
 
-def _beginnings(function: ir.Operation, edges: list[_Edge]) -> Iterator[tuple[ir.Operation, list[_Edge]]]:
+def _beginnings(
+    function: ir.Operation, edges: list[_Edge], multiplying: Collection[ir.Block]
+) -> Iterator[tuple[ir.Operation, list[_Edge]]]:
     """In front of which operation accumulators are joined, and the branches that bring them from there.
 
     Of branches that bring the same numbers only one may be taken, into a loop or past it where it runs no iteration:
-    then accumulators begin once, in the last block that all of them pass.
+    then accumulators begin once, in the last block that all of them pass. Zeros begin in the last one that those pass
+    that lead to products, beside its first wait; others, of a kernel that asks before its first loads whether there is
+    anything to add, have zeros of their own.
     """
     flow = Flow(list(function.regions[0]))
     places = {block: place for place, block in enumerate(flow.blocks)}
@@ -193,9 +203,35 @@ def _beginnings(function: ir.Operation, edges: list[_Edge]) -> Iterator[tuple[ir
         if not group:
             groups.append(group)
         group.append(edge)
+    leading = flow.reaching([places[block] for block in multiplying], 0)
+    turns = frozenset[int]().union(*(loop.places for loop in flow.loops))
     for group in groups:
-        common = flow.blocks[flow.last_before([places[branch.block] for branch, _ in group])]
-        yield common.operations[-1].operation, group
+        if not all(map(_is_zero, _brought(group[0]))):
+            yield _place(flow.blocks[flow.last_before([places[branch.block] for branch, _ in group])], ()), group
+            continue
+        own = [places[branch.block] for branch, _ in group]
+        decided = [_decided(flow, place) for place in own] if len(own) > 1 else own
+        added = [places[branch.successors[0]] in leading for branch, _ in group]
+        later = flow.last_before([place for place, one in zip(decided, added, strict=True) if one] or decided)
+        behind = [edge for edge, place in zip(group, decided, strict=True) if later in flow.dominators[place]]
+        yield _place(flow.blocks[later], () if later in turns else WAITS), behind
+        for edge in group:
+            if edge not in behind:
+                yield edge[0], [edge]
+
+
+def _decided(flow: Flow, place: int) -> int:
+    """The block that decides to take a branch: its own, or the one before where that has nothing else (`_edges`)."""
+    alone = len(flow.blocks[place].operations) == 1
+    return max(flow.dominators[place] - {place}, key=flow.depth, default=place) if alone else place
+
+
+def _place(block: ir.Block, waits: Collection[str]) -> ir.Operation:
+    """The first of some waits of a block, beside which products of zeros take no time of their own, or its last
+    operation: in a loop accumulators of the turn before could still be there, and what is no zero not be computed.
+    """
+    operations = [one.operation for one in block.operations]
+    return next((op for op in operations if op.name in waits), operations[-1])
 
 
 def _brought(edge: _Edge) -> list[ir.Value]:
@@ -218,7 +254,7 @@ def _begun(values: list[ir.Value], web: _Web, target: Target) -> list[ir.Value]:
     # Results are written before the last factors are read, but these are in registers of the other kind.
     constraints = ",".join(["=a"] * len(values) + ["v"] * len(wanted))
     zeros = [value("llvm.mlir.zero", ir.Type.parse(side), []) for side in wanted]
-    return _assembled("\n".join(lines), [item.type for item in values], zeros, constraints)[1]
+    return _assembled("\n".join(lines), [item.type for item in values], zeros, constraints, effects=True)[1]
 
 
 def _factors(kind: MfmaInstruction) -> tuple[str, str]:
@@ -292,12 +328,12 @@ def _join(text: str, values: list[ir.Value]) -> tuple[ir.Operation, list[ir.Valu
 
 
 def _assembled(
-    text: str, results: list[ir.Type], operands: list[ir.Value], constraints: str
+    text: str, results: list[ir.Type], operands: list[ir.Value], constraints: str, *, effects: bool = False
 ) -> tuple[ir.Operation, list[ir.Value]]:
     """Assembly of any number of results, and these."""
     types = ", ".join(map(str, results))
     struct = ir.Type.parse(f"!llvm.struct<({types})>") if len(results) > 1 else results[0]
-    result = assembly(struct, operands, text, constraints)
+    result = assembly(struct, operands, text, constraints, effects=effects)
     if len(results) == 1:
         return result.owner.operation, [result]
     places = [{"position": ir.DenseI64ArrayAttr.get([number])} for number in range(len(results))]

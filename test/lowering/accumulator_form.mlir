@@ -12,7 +12,7 @@ module attributes {ck.target = "gfx942"} {
   // CHECK-SAME: passthrough = {{\[\[}}"amdgpu-sched-strategy", "iterative-minreg"]]
   // Zeros become accumulators once, in front of the loop and of the way around it: products of zeros.
   // CHECK-COUNT-1: llvm.mlir.zero : vector<4xf16>
-  // CHECK: llvm.inline_asm "s_nop 1\0Av_mfma_f32_32x32x8f16 $0, $9, $9, 0\0A
+  // CHECK: llvm.inline_asm has_side_effects "s_nop 1\0Av_mfma_f32_32x32x8f16 $0, $9, $9, 0\0A
   // CHECK-SAME: \0Av_mfma_f32_32x32x8f16 $8, $9, $9, 0", "=a,=a,=a,=a,=a,=a,=a,=a,=a,v"
   // CHECK: llvm.inline_asm "v_mfma_f32_32x32x8f16 $0, $1, $2, $0", "=a,v,v,0"
   // CHECK-NOT: rocdl.mfma

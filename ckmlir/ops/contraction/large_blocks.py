@@ -21,7 +21,7 @@ line, of which each step takes two (4104 in rows of 4104 190200, 195713). So do 
 not those that read a matrix, for which four waves have fewer loads on their way (GELU with bias and residual 187886,
 195715). Stores of single elements spill scalar registers beside 256 accumulators of a lane.
 
-fp4 with powers of two in tiles takes 50124 cycles so, by eight waves, whose reads keep LDS busy as long as the matrix
+fp4 with powers of two in tiles takes 49608 cycles so, by eight waves, whose reads keep LDS busy as long as the matrix
 cores, 55486, by `async_wide` 52907, by `async_late` 54994; with powers in rows 64941, by eight waves 74094."""
 COPIED_BY_DIGITS = "async_late"
 """The same where digits go round the loop, which advance once for its two steps: by the model on gfx950, 3 x 3
