@@ -1,4 +1,4 @@
-"""Odd numbers of channels, which are filled up, and few columns, which have slim blocks: numbers, and when."""
+"""Channels that are filled up, odd numbers and others, and few columns, which have slim blocks: numbers, and when."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import pytest
 from convolution_cases import convolved
 from operator_runner import CHIPS, agree
 
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.convolution import filled
+from ckmlir.ops.convolution.operator import ConvolutionProblem
 from ckmlir.ops.operator import Run
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.targets import get_target
 
 FORWARD = find_operator("conv_fwd")
@@ -27,6 +30,9 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("gfx90a", {"n": 2, "c": 7, "k": 12, "image": (5, 6), "window": 3, "channels": "first", "dtype": "f32",
                 "op": "relu(acc + d0) + d1", "d_kind": "row,full"}),
     ("gfx950", {"n": 1, "c": 10, "k": 256, "image": (4, 5), "window": 3, "pads": 1, "dtype": "bf16"}),
+    ("gfx942", {"n": 2, "c": 51, "k": 256, "image": (5, 6), "window": (2, 3), "pads": (0, 2), "strides": 2}),
+    ("gfx90a", {"n": 1, "c": 42, "k": 257, "image": (6, 7), "window": 3, "pads": 1, "right_pads": (1, 0)}),
+    ("gfx950", {"n": 2, "c": 60, "k": 256, "image": (5, 4), "window": 2, "pads": 1, "dtype": "bf16"}),
 )  # fmt: skip
 FEW = (0,)
 
@@ -82,8 +88,34 @@ def test_pairs_of_channels_are_filled_for_many_columns() -> None:
         return filled
 
     assert is_filled(10, 256) and is_filled(62, 512, "bf16") and is_filled(26, 256)
-    assert not any(is_filled(*one) for one in ((10, 255), (34, 512), (70, 256), (6, 256), (12, 256), (10, 256, "f32")))
+    others = ((10, 255), (34, 255), (66, 256), (112, 256), (6, 256), (12, 256), (36, 256), (56, 256), (10, 256, "f32"))
+    assert not any(is_filled(*one) for one in others)
     assert not is_filled(10, 256, strides=2) and is_filled(10, 256, window=2)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_channels_are_filled_to_eight_or_to_whole_steps(chip: str) -> None:
+    """Where zeros cost less than they save: a lane then loads eight, and whole steps have the blocks of products."""
+    target, found = get_target(chip), {}
+    for c in (33, 34, 47, 49, 50, 60, 63, 114, 124, 127):
+        problem = FORWARD.problem(n=32, c=c, k=256, image=(56, 56))
+        assert isinstance(problem, ConvolutionProblem) and problem.multiplied is not None
+        spec = FORWARD.spec(problem, target)
+        assert spec.align[:2] == (8, 8)
+        found[c] = problem.multiplied.k // 9
+        assert c < 49 or spec.block > (128, 128, 64)
+    assert found == {33: 40, 34: 40, 47: 48, 49: 64, 50: 64, 60: 64, 63: 64, 114: 128, 124: 128, 127: 128}
+
+
+@pytest.mark.parametrize(("c", "most"), [(34, 28), (50, 0)])
+def test_filled_channels_take_few_vector_instructions(c: int, most: int) -> None:
+    """For 32 matrix instructions; pairs of channels take 66.5."""
+    target = get_target("gfx942")
+    kernel = compile_kernel(FORWARD, FORWARD.spec(FORWARD.problem(n=32, c=c, k=256, image=(56, 56)), target), target)
+    mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
+    assert 32 * mix["valu"] <= most * mix["mfma"]
+    kept = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (kept.vgpr_spill_count, kept.sgpr_spill_count, kept.private_segment_size) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("operator", "keys", "block"), [

@@ -1,15 +1,22 @@
-"""Images whose channels are not a multiple of four, filled up with zeros so that rows of a window are vectors.
+"""Images with channels that loads do not like, filled up with zeros so that rows of a window are vectors.
 
-Elements of such images can only be loaded one by one, or in pairs. Where windows of many positions meet them, they are
-copied first, to as many channels as a multiple of four, with the padding along the last dimension around them; weights
-alike. A row of a window is then contiguous, and the kernel takes it as channels of one place: of a convolution whose
-last dimension has a place for each position, as far apart as positions are, and windows of length 1.
+Elements of images whose channels four does not divide can only be loaded one by one, or in pairs. Where windows of many
+positions meet them, they are copied first, to as many channels as a multiple of four, or of eight or a step along K,
+with the padding along the last dimension around them; weights alike. A row of a window is then contiguous, and the
+kernel takes it as channels of one place: of a convolution whose last dimension has a place for each position, as far
+apart as positions are, and windows of length 1.
 
 By the model on gfx942, in us: 32 images of 224 x 224, 3 channels to 64 by 7 x 7 with strides, 42.4 as they are, 22.9
-filled, of which 5.5 fill the images. Pairs of 16 bits pay for that where many columns are computed of few channels: 32
-images of 56 x 56 by 3 x 3, 10 to 256 channels 35.7 instead of 39.2 (gfx950 21.0 and 22.3, gfx90a 118.0 and 130.8), 26
-to 256 44.7 and 47.9, 62 to 256 58.9 and 65.9, but 34 to 256 52.6 and 51.1, 6 to 256 31.7 and 31.3, 18 to 128 22.5 and
-22.2; with strides of 2, 10 to 256 39.9 and 39.2; by 2 x 2 29.7 and 31.8.
+filled, of which 5.5 fill the images. Pairs of 16 bits pay for that where many columns are computed of them: 32 images
+of 56 x 56 by 3 x 3, 10 to 256 channels 35.7 instead of 39.2 (gfx950 21.0 and 22.3, gfx90a 118.0 and 130.8); but 6 to
+256 31.7 and 31.3, 18 to 128 22.5 and 22.2; with strides of 2, 10 to 256 39.9 and 39.2; by 2 x 2 29.7 and 31.8.
+
+More zeros make loads of eight, and whole steps along K need no coordinates of their own and have the blocks of plain
+products, though sums are longer. All workgroups of a compute unit simulated together, in us on gfx942, gfx950, gfx90a:
+34 to 40 channels 50.5 instead of 51.2, 29.4 and 37.2, 195.7 and 185.3; 50 to 64 48.5 and 62.8, 33.1 and 46.2, 215.4 and
+240.5; 52 to 64 48.6 and 54.6, 33.1 and 39.7, 215.6 and 222.7; 114 to 128 83.6 and 103.3, 55.0 and 83.1, 401.9 and
+404.5. 66 to 72 would take 74.4 and 70.6, 43.6 and 52.9, 299.3 and 277.5; 98 to 128 399.2 and 350.7 on gfx90a; with
+strides of 2 50 to 64 35.2 and 34.6, 29.6 and 28.2, 146.2 and 130.5 (64 images).
 """
 
 from __future__ import annotations
@@ -32,11 +39,17 @@ MULTIPLE = 4
 """Of channels: what a lane loads at a time."""
 LEAST_CHANNELS = 3
 LEAST_PAIRED = 10
-MOST_PAIRED = {0: 62, 4: 26}
-"""Channels in pairs for which it pays, by what is left of the filled ones by eight."""
+MOST_OF_FOUR = 26
+"""Channels in pairs for which it pays to fill them up to a multiple of `MULTIPLE`."""
+BY_EIGHT = range(27, 49)
+"""Channels that are filled up to a multiple of eight."""
+STEP = 64
+"""Elements of 16 bits of a step along K."""
+MOST_ADDED = 15
+"""Channels of zeros for which whole steps pay."""
 LEAST_COLUMNS = 256
 FEWEST = 4
-"""Places of a window of which channels are copied in pairs."""
+"""Places of a window of which channels are copied in pairs, or to more than a multiple of `MULTIPLE`."""
 LEAST_POSITIONS = 1 << 15
 """Fewer do not make up for two launches more: 128 blocks of 256."""
 
@@ -60,18 +73,34 @@ class Filled(Struct, frozen=True):
     @property
     def _is_worth_it(self) -> bool:
         """Whether loads that are longer save more than the copy takes, with as many positions as there have to be."""
-        channels, columns = self.shapes.c, self.shapes.k
+        channels = self.shapes.c
         if channels % 2:
             return channels >= LEAST_CHANNELS
         strided = any(stride > 1 for stride in self.shapes.sliding.stride)  # a copy of more than there are positions
-        if channels % MULTIPLE == 0 or find_dtype(self.dtypes[0]).bytes != 2 or strided or self.shapes.places < FEWEST:
+        if channels % (2 * MULTIPLE) == 0 or strided or channels < LEAST_PAIRED or not self._computes_much:
             return False
-        return LEAST_PAIRED <= channels <= MOST_PAIRED[self.channels % 8] and columns >= LEAST_COLUMNS
+        shorter = channels % MULTIPLE > 0 and (channels <= MOST_OF_FOUR or self._multiple > MULTIPLE)
+        return shorter or self._multiple == STEP
 
     @property
     def channels(self) -> int:
         """Of a place."""
-        return ceil_div(self.shapes.c, MULTIPLE) * MULTIPLE
+        return ceil_div(self.shapes.c, self._multiple) * self._multiple
+
+    @property
+    def _multiple(self) -> int:
+        """What divides the channels once they are filled up."""
+        if not self._computes_much:
+            return MULTIPLE
+        if -self.shapes.c % STEP <= MOST_ADDED:
+            return STEP
+        return 2 * MULTIPLE if self.shapes.c in BY_EIGHT else MULTIPLE
+
+    @property
+    def _computes_much(self) -> bool:
+        """Whether enough is computed of 16-bit channels that pairs pay, and zeros behind them."""
+        wide = find_dtype(self.dtypes[0]).bytes == 2
+        return wide and self.shapes.k >= LEAST_COLUMNS and self.shapes.places >= FEWEST
 
     @property
     def row(self) -> int:
