@@ -341,6 +341,12 @@ BIAS = {"m": 6722, "n": 8439, "k": 2304, "op": "gelu(acc + d0) + d1", "d_kind": 
     # A block that the request names: matrix instructions of few columns.
     ("gfx90a", "gemm", {"m": 1000, "n": 515, "k": 1020, "dtype": "bf16", "layout": "CCR", "block": (256, 256, 16),
                         "wave": (2, 2), "op": "gelu(acc + d0) * 0.5 + d1"}, (256, 256, 16), (16, 16, 16)),
+    # Straight from the sums, slices with the same columns come after each other: lanes have 64 and 32 columns.
+    ("gfx90a", "gemm", {"m": 1000, "n": 515, "k": 1020, "dtype": "bf16", "layout": "CCR", "block": (256, 256, 16),
+                        "wave": (4, 1), "op": "gelu(acc + d0) * 0.5 + d1"}, (256, 256, 16), (16, 16, 16)),
+    ("gfx950", "batched_gemm", {"m": 1024, "n": 1023, "k": 256, "dtype": "bf16", "batch": (4,), "op": "gelu(acc) * d0",
+                                "block": (256, 256, 64), "wave": (4, 2), "epilogue": "direct"}, (256, 256, 64),
+     (32, 32, 16)),
     # Single elements straight from the sums, in a batch.
     ("gfx942", "batched_gemm", {"m": 2784, "n": 2401, "k": 3968, "dtype": "i8", "batch": (2, 2)}, (192, 256, 128),
      (32, 32, 16)),

@@ -6,7 +6,7 @@ Where workgroups share the sums, `sinks_kernel.py` says what becomes of those of
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -43,12 +43,26 @@ def write_block(
 ) -> None:
     """Put the block of C at (row, column) that the accumulators come to, slice by slice."""
     rows, columns = (length // parts for length, parts in zip(spec.block[:2], spec.slices, strict=True))
-    for down, across in itertools.product(*map(range, spec.slices)):
+    for down, across in _order(spec):
         at = row + down * rows if down else row, column + across * columns if across else column
         parts = [_slice(one, (down * rows, across * columns), (rows, columns)) for one in totals]
         values = [_expression(spec, output, parts, *at)] if spec.op else [_rounded(spec, one) for one in parts]
         for value, matrix in zip(values, output.matrices, strict=True):
             put(matrix.rows(at[0], rows), value, at[1])
+
+
+def _order(spec: ContractionSpec) -> Iterator[tuple[int, int]]:
+    """Slices as they are put: row after row through LDS; column after column straight from the accumulators.
+
+    Elements of a lane then have a register each that tells which columns exist, and one in each D tensor and in C for
+    where they lie. Slices below each other have them in common, so that they are at hand for as long as there are such.
+    Row after row, with 64 columns and three matrices, they took the 256 registers beside accumulators, and LLVM half a
+    minute (a GELU with two matrices beside single elements of C, 256 x 256 by 4 x 1 waves).
+    """
+    down, across = map(range, spec.slices)
+    if spec.epilogue == "direct":
+        return ((low, right) for right, low in itertools.product(across, down))
+    return itertools.product(down, across)
 
 
 def _slice(block: Tile, start: tuple[int, int], lengths: tuple[int, int]) -> Tile:
