@@ -1,7 +1,8 @@
 """Sorting by experts, and products of experts' matrices beside dense products and beside HBM, by the model of time.
 
-    python benchmarks/experts.py [--arch gfx942] [--dtype bf16] [--parts sorting,many,few] [--tokens 1,2,4,8,16]
-                                 [--layers 2048x1024,7168x256] [--experts 64] [--topk 8]
+    python benchmarks/experts.py [--arch gfx942] [--dtype bf16] [--parts sorting,many,few] [--unit 128]
+                                 [--tokens 1,2,4,8,16] [--layers 2048x1024,7168x256] [--experts 64]
+                                 [--topk 8]
 
 sorting: 4096 tokens of 8 among 256 experts, every kernel. many: products of 4096 tokens, in relation to a dense product
 of as many rows. few: gate and up, and down with the weighted sum, of layers hidden x inter; the share is that of what
@@ -38,6 +39,8 @@ ROUNDED = {"reduction": "rounded", **LISTED}
 MANY: tuple[tuple[str, dict[str, Any], str, dict[str, Any]], ...] = (
     ("plain, 8 experts of 2", {"e": 8, "topk": 2, "n": 1024, "k": 1024}, "gemm", {}),
     ("gate and up, 32 experts of 4", {"e": 32, "topk": 4, "n": 512, "k": 1024, **GATED}, "gated_gemm", {}),
+    ("down without its sum, 32 experts of 4", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN, "c_rows": "entry"},
+     "gemm", {}),
     ("down, 32 experts of 4", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN, **LISTED}, "gemm", {}),
     ("the same beside one that stores f32", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN, **LISTED}, "gemm",
      {"out": "f32"}),
@@ -45,7 +48,7 @@ MANY: tuple[tuple[str, dict[str, Any], str, dict[str, Any]], ...] = (
     ("the same, added by memory", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN, **ADDED}, "gemm", {}),
     ("the same in f32", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN, **ADDED, "out": "f32"}, "gemm", {}),
 )
-"""What it is, the request beside 4096 tokens and units of 128, and the dense operator."""
+"""What it is, the request beside 4096 tokens and the unit, and the dense operator."""
 
 
 def main() -> None:
@@ -54,6 +57,7 @@ def main() -> None:
     parser.add_argument("--arch", choices=TARGETS, default="gfx942")
     parser.add_argument("--dtype", default="bf16")
     parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--unit", type=int, default=128, help="places of a unit, of many")
     parser.add_argument("--tokens", default="1,2,4,8,16", help="of few")
     parser.add_argument("--layers", default="2048x1024,7168x256", help="hidden x inter, of few")
     parser.add_argument("--experts", type=int, default=64, help="of few")
@@ -80,7 +84,7 @@ def many(options: argparse.Namespace, target: Target) -> list[dict[str, Any]]:
     print("| product | us | dense | rate of the dense product |\n|---|---|---|---|")
     rows = []
     for name, keys, dense, more in MANY:
-        own = total("moe_gemm", {"t": 4096, "unit": 128, "dtype": options.dtype, **keys}, target)
+        own = total("moe_gemm", {"t": 4096, "unit": options.unit, "dtype": options.dtype, **keys}, target)
         sizes = {"m": 4096 * keys["topk"], "n": keys["n"], "k": keys["k"], "dtype": options.dtype}
         plain = total(dense, {**sizes, **more}, target)
         rows.append({"product": name, "us": own, "dense": plain})

@@ -45,7 +45,8 @@ _GEMM = {
     "step to_lds, load, from_lds, math; mix hot_loop",
     "async": f"schedule async 1; ahead load 2; path direct; buffers 3; {_INTERLEAVED}",
     "async_single": f"schedule async_single 1; ahead load 1; path direct; {_INTERLEAVED}",
-    "async_narrow": f"schedule async_narrow 1; ahead load 1; path direct; buffers 1, a 2; {_INTERLEAVED}",
+    "async_narrow": f"schedule async_narrow 1; ahead load 1; path direct; buffers 1, a 2; {_INTERLEAVED}; "
+    "priority math 1",
     "async_double": f"schedule async_double 1; ahead load 1; path direct; buffers 2; {_INTERLEAVED}",
     "async_late": f"schedule async_late 1; ahead load 2; path direct; buffers 2; {_INTERLEAVED}",
     "async_wide": f"schedule async_wide 1; ahead load 2; path direct; buffers 2, a 3; {_INTERLEAVED}",

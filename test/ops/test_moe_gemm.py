@@ -48,6 +48,8 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"t": 17, "n": 70, "k": 40, "e": 5, "topk": 3, **SECOND, "entry_ids": 1},
     {"t": 9, "n": 67, "k": 64, "unit": 16, **SECOND, "dtype": "bf16", "entry_ids": 1, "reduction": "rounded"},
     {"t": 70, "n": 131, "k": 72, "unit": 64, "schedule": "async_single", "block": "64x128x64", "wave": "1x2", **SECOND},
+    {"t": 321, "n": 264, "k": 136, "unit": 160, "e": 3, "topk": 1, "dtype": "bf16", **SECOND, "c_rows": "entry"},
+    {"t": 170, "n": 70, "k": 200, "unit": 160, "e": 2, "dtype": "bf16", **FIRST},
 )  # fmt: skip
 
 
@@ -71,7 +73,8 @@ def routed(ids: Array, **keys: Any) -> dict[str, Array]:
 
 
 FEW = {("gfx90a", 3), ("gfx90a", 9), ("gfx942", 1), ("gfx942", 7), ("gfx950", 2), ("gfx950", 10), ("gfx950", 11),
-       ("gfx942", 15), ("gfx950", 13), ("gfx950", 14), ("gfx950", 16), ("gfx942", 17), ("gfx950", 18), ("gfx950", 19)}
+       ("gfx942", 15), ("gfx950", 13), ("gfx950", 14), ("gfx950", 16), ("gfx942", 17), ("gfx950", 18), ("gfx950", 19),
+       ("gfx950", 20), ("gfx950", 21)}
 
 
 @pytest.mark.one_in(3)
@@ -337,6 +340,37 @@ def test_parts_of_a_block_whose_rows_a_list_tells() -> None:
     assert {chip: (spec.waves, spec.slices) for chip, spec in parts.items()} == {
         "gfx942": ((2, 2), (2, 1)), "gfx950": ((1, 2), (1, 4)),
     }  # fmt: skip
+
+
+def test_units_of_160_have_blocks_as_high() -> None:
+    """Where the chip copies whole vectors to LDS, n fills most of a block and scalar registers have room; parts of one
+    are as wide as it, since what tells rows is then loaded once. Nothing is spilled."""
+    target = get_target("gfx950")
+    keys = {"t": 4096, "e": 32, "topk": 4, "n": 1024, "k": 512, "unit": 160, "dtype": "bf16"}
+    entry = {**SECOND, "c_rows": "entry"}
+    numbers = {"op": "acc * d0 * d1 * d2", "d": "f32,f32,f32", "d_kind": "place,column,row", "out": "f32"}
+    added = {"c_rows": "token", "reduction": "atomic"}
+    requests: dict[str, dict[str, Any]] = {
+        "down": entry, "gated": FIRST, "narrow": {**entry, "n": 128}, "rows end": {**entry, "n": 1000},
+        "units of 320": {**entry, "unit": 320}, "single elements": {**entry, "k": 510},
+        "numbers": {**SECOND, **numbers, "c_rows": "entry", "n": 1000},
+        "numbers added": {**SECOND, **numbers, **added, "n": 1000},
+    }  # fmt: skip
+    found = {}
+    for name, more in requests.items():
+        spec = MOE_GEMM.spec(MOE_GEMM.problem(**{**keys, **more}), target)
+        found[name] = (spec.block[:2], spec.schedule)
+        if spec.block[0] == 160:
+            kernel = compile_kernel(MOE_GEMM, spec, target)
+            metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+            assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    high, low = ((160, 256), "async_narrow"), ((32, 64), "compv3")
+    assert found == {
+        "down": high, "gated": ((160, 64), "async_late"), "narrow": low, "rows end": high,
+        "units of 320": ((64, 128), "async_single"), "single elements": low, "numbers": high, "numbers added": low,
+    }  # fmt: skip
+    assert MOE_GEMM.spec(MOE_GEMM.problem(**keys, **entry), target).slices == (5, 1)
+    assert MOE_GEMM.spec(MOE_GEMM.problem(**keys, **entry), GFX942).block[0] == 32
 
 
 @pytest.mark.parametrize("op", [None, "silu(gate) * up"])

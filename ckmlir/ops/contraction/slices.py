@@ -66,9 +66,14 @@ def _of_told_rows(spec: ContractionSpec, down: int, across: int) -> tuple[int, i
     n = 1024, k = 512, in blocks of 64 x 128, in us with two parts below each other and with four side by side: 34.4 and
     32.1, k = 256 25.3 and 23.3, added by memory in f32 34.9 and 32.8, in bf16 29.6 and 28.8; 1000 tokens of 2 among 8,
     n = 4096 18.1 and 18.3. In blocks of 144 rows, in units as high, 26.6 with three parts below each other and 27.6.
+    Higher ones that go straight to memory have parts as wide as the block, if a lane has `MOST_AT_ONCE` elements of it
+    at most: 160 x 256 with rows in bf16 18.7, where ten parts take 19.3 and load what tells rows twice.
     """
     if spec.waves[0] == 1 and spec.block[0] <= WAVE_SIZE and down * across > 1:
         return 1, spec.block[1] // (spec.waves[1] * spec.mfma[1])
+    of_lane = spec.products * spec.block[0] * spec.block[1] // (down * math.prod(spec.waves) * WAVE_SIZE)
+    if spec.waves[0] == 1 and spec.epilogue == "direct" and of_lane <= MOST_AT_ONCE:
+        return down, 1
     return down, 2 * across if _added_one_by_one(spec, across) else across
 
 

@@ -131,6 +131,12 @@ COPIED = (Block(64, (128, 128), (1, 2), ("async_single",)), Block(128, (64, 64),
 two, which leave registers for three of them on a compute unit, LDS has room for another of A. What hides the copies are
 the other workgroups. See `_copied`.
 """
+FILLED = (Block(160, (256, 256), (1, 4), ("async_narrow",)), Block(160, (64, 64), (2, 2), ("async_late",)))
+"""Of one product and of two, in units that have no blocks of 64 rows: two of one product run on a compute unit, which
+read less of LDS than lower ones, and an expert of 480 to 640 rows is four. By the model on gfx950, bf16, 4096 tokens,
+32 experts of 4, in us of units of 128 and of these: down, n = 1024, k = 512 27.6 and 18.6, gate and up, n = 512, k =
+1024 40.9 and 36.3. In units of 160, of blocks of 32 rows and of these: down 53.6 and 18.7, n = 320 21.6 and 17.0, n =
+128, half of a block, 8.6 and 14.1; gate and up k = 4096 340 and 111, n = 80 19.2 and 17.2; fp8 down 33.8 and 23.1."""
 COPIED_BYTES = 16
 """Of a lane; with copies of 4 bytes a block takes four times as many instructions."""
 HIDING = 8
@@ -162,9 +168,8 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
         # the instruction for fp6 that fits is as deep as a whole line
         deepest = max((one.group for one in product.scaling), default=0)
         yield from _plans(problem, block, max(8 * line // bits, deepest), named)
-    if named is None and _copied(problem, 8 * DEPTH // bits, target):
-        block = COPIED[product.products - 1]
-        yield from _plans(problem, block, 8 * DEPTH // bits, None, NARROW_COLUMNS)
+    if named is None:
+        yield from _by_copies(problem, 8 * DEPTH // bits, target)
     wish = wish_of(product, target)
     is_crowded = _is_crowded(product)
     ends_behind = product.k % (8 * DEPTH // bits) > 0
@@ -185,6 +190,15 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
             yield from _plans(problem, block, depth, named, NARROW_COLUMNS if narrow else columns)
 
 
+def _by_copies(problem: ExpertsProblem, depth: int, target: Target) -> Iterator[Plan]:
+    """Blocks whose operands are copied to LDS as they lie, where that is better than the way through registers."""
+    place = problem.product.products - 1
+    if _copied(problem, depth, target):
+        yield from _plans(problem, COPIED[place], depth, None, NARROW_COLUMNS)
+    if _filled(problem, depth, target):
+        yield from _plans(problem, FILLED[place], depth, None)
+
+
 def epilogue_of(problem: ExpertsProblem) -> str | None:
     """direct where an expression takes numbers of rows that a list tells, and stores single elements; None: any.
 
@@ -193,8 +207,12 @@ def epilogue_of(problem: ExpertsProblem) -> str | None:
     the accumulators none are. By the model, 4096 tokens, 8 experts of 2, gate and up in fp8, n = 1025, k = 1024, f32
     stored, 33.0 us instead of 36.2 on gfx950, 41.6 instead of 39.1 on gfx942.
     """
-    numbers = any(word.partition(":")[0] in NAMES for word in problem.listed)
-    return "direct" if numbers and problem.product.aligned()[2] == 1 else None
+    return "direct" if _tells_numbers(problem) and problem.product.aligned()[2] == 1 else None
+
+
+def _tells_numbers(problem: ExpertsProblem) -> bool:
+    """Whether a list tells numbers of rows that an expression takes."""
+    return any(word.partition(":")[0] in NAMES for word in problem.listed)
 
 
 def _shallow(problem: ExpertsProblem) -> tuple[Block, ...]:
@@ -287,13 +305,8 @@ def _copied(problem: ExpertsProblem, depth: int, target: Target) -> bool:
     47.0. With 6 waves, 2048 tokens, 16.4 and 18.9. f32, which the matrix cores bound, 170 and 180.
     """
     product = problem.product
-    bits = find_dtype(product.taken(target) or product.stored).step
-    plain = not product.scaling and not product.taken(target) and product.layout[:2] == "RC" and not product.shuffled
-    able = COPIED_BYTES in target.direct_to_lds and product.load_bytes == COPIED_BYTES and product.waves is None
     block, high = COPIED[product.products - 1], BLOCKS[0]
-    if not (able and plain and bits <= 16 and product.k >= depth and problem.unit % block.rows == 0):
-        return False
-    if (product.products > 1 and product.k > SHORT * depth) or not _leaves_room(product):
+    if not _copies(problem, block, depth, target) or (product.products > 1 and product.k > SHORT * depth):
         return False
     each, at_a_time, _ = _turns(problem, block, target)
     if _least(each, at_a_time) * math.prod(block.waves) < HIDING:
@@ -304,6 +317,29 @@ def _copied(problem: ExpertsProblem, depth: int, target: Target) -> bool:
     count = one if _one_buffer(problem, high, depth, target) else two
     short = product.k <= SHORTEST * depth and each > at_a_time
     return _blocks(each, at_a_time) < 2 * _blocks(most, count) + short
+
+
+def _filled(problem: ExpertsProblem, depth: int, target: Target) -> bool:
+    """Whether `FILLED` is better than lower blocks: a unit has no others as high, and n fills more than half of one.
+    Memory that adds rows with numbers that a list tells leaves too few scalar registers (31 to 49 in lanes of vector
+    registers where blocks end behind n, bf16, fp8 and i8).
+    """
+    if problem.reduction == "atomic" and _tells_numbers(problem):
+        return False
+    block = FILLED[problem.product.products - 1]
+    wide = 2 * problem.product.n > block.columns[problem.product.products - 1]
+    return problem.unit % NARROW.rows > 0 and wide and _copies(problem, block, depth, target)
+
+
+def _copies(problem: ExpertsProblem, block: Block, depth: int, target: Target) -> bool:
+    """Whether both operands of such blocks, which divide a unit, are copied to LDS as they lie, in whole vectors, and
+    what is stored leaves registers for it."""
+    product = problem.product
+    bits = find_dtype(product.taken(target) or product.stored).step
+    plain = not product.scaling and not product.taken(target) and product.layout[:2] == "RC" and not product.shuffled
+    able = COPIED_BYTES in target.direct_to_lds and product.load_bytes == COPIED_BYTES and product.waves is None
+    fits = bits <= 16 and product.k >= depth and problem.unit % block.rows == 0
+    return able and plain and fits and _leaves_room(product)
 
 
 def _leaves_room(product: Problem) -> bool:
