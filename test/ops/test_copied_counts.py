@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ckmlir.compiler import compile_kernel
+from ckmlir.lowering.codeobject import CodeGenerationError
 from ckmlir.ops import find_operator
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.targets import get_target
@@ -33,3 +34,10 @@ def test_large_blocks_have_no_more_instructions_than_compared(schedule: str | No
     assert mix["mfma"] == (64 if dtype == "bf16" else 32) * (2 if schedule else 1)
     for name, most in (MOST[dtype] | ({} if schedule else CARRIED[dtype])).items():
         assert 64 * mix[name] / mix["mfma"] <= most, name
+
+
+@pytest.mark.xfail(strict=True, raises=CodeGenerationError, reason="LLVM copies a vector to a scalar (Known gaps)")
+def test_rows_copied_by_eight_bytes_beside_another_matrix_compile() -> None:
+    operator, target = find_operator("gemm_multi_d"), get_target("gfx950")
+    named = {"schedule": "async_wide_carried", "block": (256, 256, 64), "wave": (2, 2), "layout": "CRR"}
+    compile_kernel(operator, operator.spec(operator.problem(m=300, n=256, k=128, **named), target), target)
