@@ -32,8 +32,8 @@ def declare_lds(function: ir.Operation, size: int) -> None:
 
 
 def finish_function(function: ir.Operation, waves: int, accumulation: bool, *, apart: bool, branched: bool) -> None:
-    """The kernel as an llvm.func with the attributes of one; `apart`: with elements that are to stay single;
-    `branched`: with selections that waves branch around."""
+    """The kernel as an llvm.func with the attributes of one; `apart`: with elements, or numbers of a wave, that are to
+    stay single; `branched`: with selections that waves branch around."""
     attributes = _attributes(function, waves)
     options = _options(function, waves, accumulation, apart=apart, branched=branched)
     if options:

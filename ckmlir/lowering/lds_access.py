@@ -84,10 +84,12 @@ def _of_wave(state: Lowering, block: ir.Block, place: Index, moving: ir.Value) -
     """The address so many bytes behind the first, the same for all lanes of a wave, beside a scalar that loops move.
 
     LLVM would compute the addresses of all copies before the loop, and keep them in scalar registers. Where those are
-    too few, only what the addresses begin with is known before a step, and each copy adds its own distance.
+    too few, only what the addresses begin with is known before a step, and each copy adds its own distance. LLVM's
+    vectorizers must leave such kernels alone: beside a lane's own number they put a wave's into a vector register, from
+    which the assembly would get it by a copy that does not exist.
     """
-    many = state.known_in_block("copies", lambda: _copies(block)) > MOST_ADDRESSES
-    if not many or place.rate == Rate.STEP or place.is_constant:
+    in_turn = state.known_in_block("copies", lambda: copies_in_turn(block))
+    if not in_turn or place.rate == Rate.STEP or place.is_constant:
         return state.emit.once(("lds of the wave", place.key), lambda: _step(state.lds, place.emit()))
     own = place - place.constant
     start = state.emit.once(
@@ -99,9 +101,10 @@ def _of_wave(state: Lowering, block: ir.Block, place: Index, moving: ir.Value) -
     return state.emit.once(("lds of the wave", offset), lambda: _step(state.lds, offset))
 
 
-def _copies(block: ir.Block) -> int:
-    """How many copies to LDS a block has."""
-    return sum(op.operation.name == "ck.copy_fragment" for op in block)
+def copies_in_turn(block: ir.Block) -> bool:
+    """Whether a block has too many copies to LDS for addresses in scalar registers (`_of_wave`)."""
+    copies: int = sum(op.operation.name == "ck.copy_fragment" for op in block)
+    return copies > MOST_ADDRESSES
 
 
 def _pointer(

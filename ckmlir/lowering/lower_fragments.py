@@ -127,6 +127,7 @@ def lower_function(
     for op, over in over_other_waves((op for name in LOWERINGS for op in named.get(name, [])), waves):
         fail(op, f"has a distribution over {over} waves; the workgroup has {waves} (ck.waves)")
     keep_apart(named.get(READ, []))
+    in_turn = any(map(lds_access.copies_in_turn, function.regions[0]))
     fused = multiply_add.fuse([op for name in multiply_add.SUMS for op in named.get(name, [])])
     matrix = named.get(MATRIX, [])
     settle(function, named.get(SUM, []), matrix)
@@ -153,7 +154,7 @@ def lower_function(
     hand_on(function, state.passing)
     if lds_bytes:
         declare_lds(function, lds_bytes)
-    finish_function(function, waves, accumulation, apart=fused, branched=CUT in named)
+    finish_function(function, waves, accumulation, apart=fused or in_turn, branched=CUT in named)
 
 
 def _joins_halves(named: dict[str, list[ir.Operation]]) -> bool:
