@@ -1,0 +1,117 @@
+"""Blocks of products of experts' matrices whose operands are copied to LDS as they lie, and where these are better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ckmlir.ops.contraction.contraction_spec import SCALARS
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.contraction.wishes import Plan
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.moe.experts_blocks import (
+    BLOCKS,
+    NARROW_COLUMNS,
+    SHORT,
+    SHORTEST,
+    Block,
+    least,
+    one_buffer,
+    plans_of,
+    tells_numbers,
+    time_of,
+    turns_of,
+)
+from ckmlir.ops.moe.experts_problem import ACCUMULATORS, ExpertsProblem
+from ckmlir.ops.tensors.expression import parse
+from ckmlir.ops.tensors.linearity import is_linear
+from ckmlir.targets import Target
+
+COPIED = (Block(64, (128, 128), (1, 2), ("async_single",)), Block(128, (64, 64), (2, 2), ("async_narrow",)))
+"""Of one product and of two: half the highest blocks, whose operands are copied to LDS as they lie, into one buffer; of
+two, which leave registers for three of them on a compute unit, LDS has room for another of A. What hides the copies are
+the other workgroups. See `_copied`.
+"""
+FILLED = (Block(160, (256, 256), (1, 4), ("async_narrow",)), Block(160, (64, 64), (2, 2), ("async_late",)))
+"""Of one product and of two, in units that have no blocks of 64 rows: two of one product run on a compute unit, which
+read less of LDS than lower ones, and an expert of 480 to 640 rows is four. By the model on gfx950, bf16, 4096 tokens,
+32 experts of 4, in us of units of 128 and of these: down, n = 1024, k = 512 27.6 and 18.6, gate and up, n = 512, k =
+1024 40.9 and 36.3. In units of 160, of blocks of 32 rows and of these: down 53.6 and 18.7, n = 320 21.6 and 17.0, n =
+128, half of a block, 8.6 and 14.1; gate and up k = 4096 340 and 111, n = 80 19.2 and 17.2; fp8 down 33.8 and 23.1."""
+COPIED_BYTES = 16
+"""Of a lane; with copies of 4 bytes a block takes four times as many instructions."""
+HIDING = 8
+"""Waves of a compute unit at least, of which some compute while others wait for copies."""
+
+
+def by_copies(problem: ExpertsProblem, depth: int, target: Target) -> Iterator[Plan]:
+    """Blocks whose operands are copied to LDS as they lie, where that is better than the way through registers."""
+    place = problem.product.products - 1
+    if _copied(problem, depth, target):
+        yield from plans_of(problem, COPIED[place], depth, None, NARROW_COLUMNS)
+    if _filled(problem, depth, target):
+        yield from plans_of(problem, FILLED[place], depth, None)
+
+
+def _copied(problem: ExpertsProblem, depth: int, target: Target) -> bool:
+    """Whether `COPIED` is better than what goes through registers: it takes fewer turns, or as many of short sums,
+    or as many with smaller units. Copies need no registers, so that more blocks run at a time, smaller ones leave
+    less of the last turn open, and two waves read less of LDS than four. Long sums of two products are better off
+    with large blocks.
+
+    By the model on gfx950, bf16, 4096 tokens, in us of the way through registers and of this: 8 experts of 2, n =
+    1024, k = 512 14.3 and 13.1, 1024 22.5 and 20.6, 2048 39.6 and 35.7, 4096 73.9 and 65.5; fp8 with k = 1024 20.5
+    and 13.3, i8 18.0 and 16.2; units of 64 25.3 and 21.1; gate and up, 32 experts of 4, n = 512, k = 1024 49.8 and
+    43.7, with one buffer of A 46.5; n = 1024 82.9 and 64.5; k = 4096 144 and 152. With as many turns, 32 experts of
+    4, k = 512: 35.3 and 34.4, with additions by memory in bf16 29.4 and 29.0, in f32 36.2 and 34.6; k = 1024, n =
+    2048 44.3 and 46.2, n = 896, which is one turn, 16.2 and 19.6. With more turns, 3 experts of a token, 30.8 and
+    47.0. With 6 waves, 2048 tokens, 16.4 and 18.9. f32, which the matrix cores bound, 170 and 180.
+    """
+    product = problem.product
+    block, high = COPIED[product.products - 1], BLOCKS[0]
+    if not _copies(problem, block, depth, target) or (product.products > 1 and product.k > SHORT * depth):
+        return False
+    each, at_a_time, _ = turns_of(problem, block, target)
+    if least(each, at_a_time) * math.prod(block.waves) < HIDING:
+        return False
+    if problem.unit % high.rows:
+        return True
+    most, one, two = turns_of(problem, high, target)
+    count = one if one_buffer(problem, high, depth, target) else two
+    short = product.k <= SHORTEST * depth and each > at_a_time
+    return time_of(each, at_a_time) < 2 * time_of(most, count) + short
+
+
+def _filled(problem: ExpertsProblem, depth: int, target: Target) -> bool:
+    """Whether `FILLED` is better than lower blocks: a unit has no others as high, and n fills more than half of one.
+    Memory that adds rows with numbers that a list tells leaves too few scalar registers (31 to 49 in lanes of vector
+    registers where blocks end behind n, bf16, fp8 and i8).
+    """
+    if problem.reduction == "atomic" and tells_numbers(problem):
+        return False
+    block = FILLED[problem.product.products - 1]
+    wide = 2 * problem.product.n > block.columns[problem.product.products - 1]
+    return problem.unit % BLOCKS[1].rows > 0 and wide and _copies(problem, block, depth, target)
+
+
+def _copies(problem: ExpertsProblem, block: Block, depth: int, target: Target) -> bool:
+    """Whether both operands of such blocks, which divide a unit, are copied to LDS as they lie, in whole vectors, and
+    what is stored leaves registers for it."""
+    product = problem.product
+    bits = find_dtype(product.taken(target) or product.stored).step
+    plain = not product.scaling and not product.taken(target) and product.layout[:2] == "RC" and not product.shuffled
+    able = COPIED_BYTES in target.direct_to_lds and product.load_bytes == COPIED_BYTES and product.waves is None
+    fits = bits <= 16 and product.k >= depth and problem.unit % block.rows == 0
+    return able and plain and fits and _leaves_room(product)
+
+
+def _leaves_room(product: Problem) -> bool:
+    """Whether what one product stores takes no registers beside its sums: with a GELU, a bias and scales fewer blocks
+    run at a time, and bf16 takes 47.3 us where the way through registers takes 42.4 (4096 tokens, 8 experts of 2,
+    n = k = 1024, by the model on gfx950). An expression of two products has half of the sums at a time.
+    """
+    if not product.op or product.products > 1:
+        return True
+    names = (*ACCUMULATORS, *NAMES, *SCALARS)
+    return is_linear(parse(product.op, names), ACCUMULATORS)

@@ -1,0 +1,93 @@
+"""Blocks of products of experts' matrices for few tokens: these wait for the matrices from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ckmlir.ops.contraction.few_rows import NARROWEST_FOR_TWO_LINES
+from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan
+from ckmlir.ops.moe.experts_blocks import BLOCKS, DEPTH, LOW, Block, plans_of
+from ckmlir.ops.moe.experts_problem import ExpertsProblem
+from ckmlir.ops.scalars import ceil_div
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import SIMDS
+
+FEW = Block(16, (16, 16), (1, 1), ("mem4", *LOW))
+"""Where low blocks are too few."""
+FEWEST = FEW._replace(schedules=("v4", *FEW.schedules))
+"""Where those leave half the compute units idle as well, and sums are long: a wave is alone on its SIMD then, and what
+it waits for is LDS, unless all of a step's reads are on their way before its products. Gate and up of one token from
+7168 to 256 with 8 experts, 128 blocks: 57 % of HBM's bandwidth with mem4, 63 % with compv6, 78 % with v4, by the model
+on gfx942.
+"""
+ALONE = Block(16, (64, 64), (1, 4), ("mem4", *LOW))
+"""Where low blocks of one product, as wide as this, are one for a compute unit at most: down of one token from 1024 to
+2048 with 8 experts, 72 % of HBM's bandwidth, with `FEW` 62 %, by the model on gfx942; of two tokens 69 and 76 %."""
+SINGLE = Block(16, (32, 16), (1, 1), ("mem4", *LOW))
+"""Where blocks of one product, as wide as this, all run at a time: each is a wave with four steps' loads on their way,
+which waits for no other. In us with low blocks and with these, by the model, bf16, down of 8 entries a token: from 256
+to 7168 on gfx950 one token 7.6 and 6.4, two 11.2 and 10.9, three, which take two turns, 15.2 and 24.4; on gfx942 9.5
+and 9.2, two tokens, which take two turns, 16.1 and 27.1, two to 4096 11.6 and 10.1; one token on gfx950 from 128 5.0
+and 4.3, 512 12.7 and 11.2, 2048 43.4 and 38.1, in fp8 from 256 5.0 and 4.3.
+"""
+SINGLE_WAVES = 4
+"""Of a SIMD at most, with the registers that its loads take."""
+LONG = 32
+"""Steps of the loop."""
+LEAST = 2
+"""Low blocks for each compute unit, below which they are too few."""
+FEW_DEPTH = 2 * DEPTH
+NARROWEST_WITH_SCALES = 8
+"""Bytes of a load below which low blocks of scaled matrices are those of four waves: alone, a wave has 16 loads of a
+step and more, whose distances and bounds take 38 to 82 scalar registers too many beside those of scales (fp8, k = 260
+and 258, gfx942; two waves up to 23)."""
+
+
+def for_few_tokens(problem: ExpertsProblem, named: str | None, bits: int, target: Target) -> Iterator[Plan]:
+    """Low blocks of their own, the best first; none where others keep memory busy.
+
+    Args:
+        named: the schedule, where there is one alone.
+        bits: of an element.
+    """
+    product = problem.product
+    crowded_low = bool(product.scaling) and product.load_bytes < NARROWEST_WITH_SCALES and problem.unit == ALONE.rows
+    if crowded_low or _alone(problem, target):
+        yield from plans_of(problem, ALONE, 8 * DEPTH // bits, named)
+    elif _few(problem, target):
+        depth = 8 * (FEW_DEPTH if product.load_bytes >= NARROWEST_FOR_TWO_LINES else DEPTH) // bits
+        fewest = product.k >= LONG * depth and 2 * _live(problem, FEW) <= target.compute_units
+        yield from plans_of(problem, FEWEST if fewest else FEW, depth, named)
+    elif _at_once(problem, target):
+        yield from plans_of(problem, SINGLE, 8 * DEPTH // bits, named)
+
+
+def _few(problem: ExpertsProblem, target: Target) -> bool:
+    """Whether the lowest blocks, one for each expert that may be chosen, leave compute units idle."""
+    lowest = BLOCKS[-1]
+    return problem.unit == lowest.rows and 0 < _live(problem, lowest) < LEAST * target.compute_units
+
+
+def _alone(problem: ExpertsProblem, target: Target) -> bool:
+    """Whether wide low blocks with rows leave no compute unit more than one, and most of them one."""
+    single = problem.unit == ALONE.rows and problem.product.products == 1
+    return single and target.compute_units // 2 < _live(problem, ALONE) <= target.compute_units
+
+
+def _at_once(problem: ExpertsProblem, target: Target) -> bool:
+    """Whether all blocks of `SINGLE` with rows run at a time. Narrow loads take twice the registers, and matrices that
+    are read across K some more; those with scales were not looked at.
+    """
+    product = problem.product
+    wide = product.load_bytes >= NARROWEST_FOR_TWO_STEPS and product.layout[:2] == "RC"
+    if problem.unit != SINGLE.rows or product.products > 1 or product.scaling or not wide:
+        return False
+    buffer = (SINGLE.rows + SINGLE.columns[0]) * DEPTH
+    at_a_time = min(target.lds_bytes // buffer, SINGLE_WAVES * SIMDS)
+    return 0 < _live(problem, SINGLE) <= at_a_time * target.compute_units
+
+
+def _live(problem: ExpertsProblem, block: Block) -> int:
+    """Blocks with rows, one for each expert that may be chosen."""
+    across = ceil_div(problem.product.n, block.columns[problem.product.products - 1])
+    return min(problem.entries, problem.e) * across
