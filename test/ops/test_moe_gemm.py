@@ -207,8 +207,8 @@ def test_every_listed_kernel_is_proved(chip: str) -> None:
 
 
 def test_blocks_follow_how_many_there_are() -> None:
-    """As high as a unit; low ones small and many, of one wave where all of them run at a time, and smaller where they
-    are fewer than two a compute unit."""
+    """As high as a unit; low ones small and many: those that need the shortest turns, and smaller ones where they are
+    fewer than two a compute unit."""
     large = {"e": 64, "topk": 4, "n": 1024, "k": 2048, "dtype": "bf16"}
     requests: dict[str, dict[str, Any]] = {
         "high": {"unit": 128, "t": 999, "k": 8192}, "low": {"unit": 16, "t": 16, "n": 4096},
@@ -216,16 +216,36 @@ def test_blocks_follow_how_many_there_are() -> None:
         "short": {"unit": 128, "t": 4096, "k": 512}, "padded": {"unit": 128, "t": 999},
         "alone": {"unit": 16, "t": 4}, "at once": {"unit": 16, "t": 16},
         "two turns": {"unit": 16, "t": 2, "topk": 8, "n": 7168, "k": 256},
+        "full turns": {"unit": 16, "t": 8, "topk": 8, "n": 2048, "k": 1024},
     }  # fmt: skip
     found = {}
     for name, keys in requests.items():
         spec = MOE_GEMM.spec(MOE_GEMM.problem(**{**large, **keys}), GFX942)
         found[name] = (spec.block, spec.schedule)
     assert found == {
-        "high": ((128, 128, 64), "compv4"), "low": ((16, 64, 64), "compv3"), "few": ((16, 16, 128), "mem4"),
+        "high": ((128, 128, 64), "compv4"), "low": ((16, 32, 64), "mem4"), "few": ((16, 16, 128), "mem4"),
         "fewest": ((16, 16, 128), "v4"), "short": ((128, 128, 64), "compv3"), "padded": ((128, 128, 64), "compv3"),
         "alone": ((16, 64, 64), "mem4"), "at once": ((16, 32, 64), "mem4"), "two turns": ((16, 64, 64), "compv3"),
+        "full turns": ((16, 32, 64), "mem4"),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("chip", "tokens", "block", "schedule"), [
+    ("gfx950", 4, (16, 64, 64), "compv3"),  # 12.6 blocks a compute unit, 16 at a time
+    ("gfx950", 8, (16, 64, 64), "mem4"),  # 19: two turns of 10, not of 16
+    ("gfx942", 8, (16, 64, 64), "compv3"),  # LDS holds six, whatever the registers
+])  # fmt: skip
+def test_loads_run_ahead_where_turns_are_fuller(
+    chip: str, tokens: int, block: tuple[int, int, int], schedule: str
+) -> None:
+    keys = {"t": tokens, "e": 64, "topk": 8, "unit": 16, "n": 7168, "k": 256, "dtype": "bf16"}
+    spec = MOE_GEMM.spec(MOE_GEMM.problem(**keys), get_target(chip))
+    assert (spec.block, spec.schedule) == (block, schedule)
+
+
+def test_no_tokens_take_low_blocks() -> None:
+    keys = {"t": 0, "e": 64, "topk": 8, "unit": 16, "n": 7168, "k": 256, "dtype": "bf16"}
+    assert MOE_GEMM.spec(MOE_GEMM.problem(**keys), GFX942).block[0] == 16
 
 
 def test_buffers_follow_turns() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ckmlir.ops.contraction.few_rows import NARROWEST_FOR_TWO_LINES
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan
-from ckmlir.ops.moe.experts_blocks import BLOCKS, DEPTH, LOW, Block, plans_of
+from ckmlir.ops.moe.experts_blocks import BLOCKS, DEPTH, LOW, Block, least, plans_of, time_of
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
@@ -24,13 +24,19 @@ ALONE = Block(16, (64, 64), (1, 4), ("mem4", *LOW))
 """Where low blocks of one product, as wide as this, are one for a compute unit at most: down of one token from 1024 to
 2048 with 8 experts, 72 % of HBM's bandwidth, with `FEW` 62 %, by the model on gfx942; of two tokens 69 and 76 %."""
 SINGLE = Block(16, (32, 16), (1, 1), ("mem4", *LOW))
-"""Where blocks of one product, as wide as this, all run at a time: each is a wave with four steps' loads on their way,
-which waits for no other. In us with low blocks and with these, by the model, bf16, down of 8 entries a token: from 256
-to 7168 on gfx950 one token 7.6 and 6.4, two 11.2 and 10.9, three, which take two turns, 15.2 and 24.4; on gfx942 9.5
-and 9.2, two tokens, which take two turns, 16.1 and 27.1, two to 4096 11.6 and 10.1; one token on gfx950 from 128 5.0
-and 4.3, 512 12.7 and 11.2, 2048 43.4 and 38.1, in fp8 from 256 5.0 and 4.3.
+"""A wave each with four steps' loads on their way, which waits for no other. In us with low blocks and with these, by
+the model, bf16, down of 8 entries a token: from 256 to 7168 on gfx950 one token 7.6 and 6.4, two 11.2 and 10.9, three,
+which take two turns, 15.2 and 24.4; on gfx942 9.5 and 9.2, two tokens, which take two turns, 16.1 and 27.1, two to 4096
+11.6 and 10.1; one token on gfx950 from 128 5.0 and 4.3, 512 12.7 and 11.2, 2048 43.4 and 38.1, in fp8 from 256 5.0 and
+4.3. Of 64 experts with more tokens, each in one turn more or less: gate and up from 7168 to 256 on gfx950 8 tokens 73.8
+and 56.2, 16 79.1 and 72.5, on gfx90a 4 228.6 and 190.6, 8 303.9 and 266.6, 16 381.0 and 343.6; from 2048 to 1024 on
+gfx950 4 43.1 and 38.0, 8 64.8 and 58.8, on gfx90a 4 263.0 and 222.3, but 16 394.8 and 448.8; from 4096 to 512 on gfx942
+8 112.9 and 94.3; down from 1024 to 2048 on gfx90a 4 133.8 and 112.6, 8 200.7 and 169.8, but 16 200.9 and 226.4.
 """
-SINGLE_WAVES = 4
+AHEAD = Block(16, (64, 32), (1, 2), ("mem4", *LOW))
+"""Low blocks with more loads on their way, of which fewer run at a time. Down from 256 to 7168 on gfx950, in us of low
+blocks and of these: 8 tokens 43.8 and 28.4, 16 43.8 and 42.6, but 4 18.3 and 28.4."""
+WAVES = {SINGLE: 4, AHEAD: 5, BLOCKS[-1]: 8}
 """Of a SIMD at most, with the registers that its loads take."""
 LONG = 32
 """Steps of the loop."""
@@ -58,8 +64,10 @@ def for_few_tokens(problem: ExpertsProblem, named: str | None, bits: int, target
         depth = 8 * (FEW_DEPTH if product.load_bytes >= NARROWEST_FOR_TWO_LINES else DEPTH) // bits
         fewest = product.k >= LONG * depth and 2 * _live(problem, FEW) <= target.compute_units
         yield from plans_of(problem, FEWEST if fewest else FEW, depth, named)
-    elif _at_once(problem, target):
-        yield from plans_of(problem, SINGLE, 8 * DEPTH // bits, named)
+    elif _is_wide(problem):
+        block = _shortest(problem, target)
+        if block != BLOCKS[-1]:
+            yield from plans_of(problem, block, 8 * DEPTH // bits, named)
 
 
 def _few(problem: ExpertsProblem, target: Target) -> bool:
@@ -74,17 +82,44 @@ def _alone(problem: ExpertsProblem, target: Target) -> bool:
     return single and target.compute_units // 2 < _live(problem, ALONE) <= target.compute_units
 
 
-def _at_once(problem: ExpertsProblem, target: Target) -> bool:
-    """Whether all blocks of `SINGLE` with rows run at a time. Narrow loads take twice the registers, and matrices that
-    are read across K some more; those with scales were not looked at.
+def _is_wide(problem: ExpertsProblem) -> bool:
+    """Whether units are low, and loads long. Narrow loads take twice the registers, and matrices that are read across K
+    some more; those with scales were not looked at.
     """
     product = problem.product
     wide = product.load_bytes >= NARROWEST_FOR_TWO_STEPS and product.layout[:2] == "RC"
-    if problem.unit != SINGLE.rows or product.products > 1 or product.scaling or not wide:
-        return False
-    buffer = (SINGLE.rows + SINGLE.columns[0]) * DEPTH
-    at_a_time = min(target.lds_bytes // buffer, SINGLE_WAVES * SIMDS)
-    return 0 < _live(problem, SINGLE) <= at_a_time * target.compute_units
+    low = problem.unit == SINGLE.rows and problem.entries > 0
+    return low and wide and not product.scaling and not product.shuffled
+
+
+def _shortest(problem: ExpertsProblem, target: Target) -> Block:
+    """Of low blocks those that are through first: memory has to bring their columns for as many as run at a time, turn
+    by turn (`time_of`). `AHEAD` has no form for two products.
+    """
+    low, single = BLOCKS[-1], SINGLE
+    if problem.product.products == 1 and _time(problem, AHEAD, target) < _time(problem, low, target):
+        low = AHEAD
+    return low if _time(problem, low, target) < _time(problem, single, target) else single
+
+
+def _time(problem: ExpertsProblem, block: Block, target: Target) -> int:
+    """In columns of one product that memory brings to a compute unit."""
+    products, waves = problem.product.products, block.waves[1]
+    columns = block.columns[products - 1]
+    buffer = (block.rows + products * columns) * DEPTH
+    count = min(target.lds_bytes // buffer, WAVES[block] * SIMDS // waves)
+    blocks = _met(problem) * ceil_div(problem.product.n, columns)
+    return time_of(ceil_div(blocks, target.compute_units), count) * columns
+
+
+def _met(problem: ExpertsProblem) -> int:
+    """Experts that tokens go to whose choice nothing is known of: e (1 - (1 - k / e)^t), by a Padé form of the
+    exponential in whole numbers, and a little more, since another turn costs more than an open one.
+    """
+    experts = problem.e
+    hits, base = problem.entries * (2 * experts + problem.topk), 2 * experts**2  # t ln (1 - k / e), about
+    met = 12 * experts * hits * base // (12 * base**2 + 6 * hits * base + hits**2)
+    return least((15 * met + experts) // 16, problem.entries)
 
 
 def _live(problem: ExpertsProblem, block: Block) -> int:
