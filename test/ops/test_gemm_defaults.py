@@ -368,7 +368,10 @@ def test_what_is_beside_large_blocks_spills_nothing(
 
 
 @pytest.mark.parametrize(("chip", "keys"), [
-    ("gfx950", {"block": (256, 256, 64), "wave": (2, 4), "mfma": (16, 16, 32), "schedule": "ping_pong_async"}),
+    pytest.param(
+        "gfx950", {"block": (256, 256, 64), "wave": (2, 4), "mfma": (16, 16, 32), "schedule": "ping_pong_async"},
+        marks=pytest.mark.full,
+    ),
     ("gfx942", {"block": (192, 256, 64), "wave": (2, 4), "mfma": (16, 16, 16), "schedule": "ping_pong"}),
 ])  # fmt: skip
 def test_small_slices_are_right(chip: str, keys: dict[str, Any]) -> None:
