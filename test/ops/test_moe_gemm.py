@@ -243,6 +243,18 @@ def test_loads_run_ahead_where_turns_are_fuller(
     assert (spec.block, spec.schedule) == (block, schedule)
 
 
+@pytest.mark.parametrize(("chip", "tokens", "block"), [
+    ("gfx90a", 1, (16, 32, 128)),  # 64 for 104 compute units, where narrow ones are 128
+    ("gfx90a", 2, (16, 16, 128)),
+    ("gfx942", 4, (16, 32, 128)),
+    ("gfx942", 8, (16, 16, 128)),
+])  # fmt: skip
+def test_few_blocks_are_one_for_each_compute_unit(chip: str, tokens: int, block: tuple[int, int, int]) -> None:
+    keys = {"t": tokens, "e": 64, "topk": 8, "unit": 16, "dtype": "bf16", **FIRST, "n": 256, "k": 7168}
+    spec = MOE_GEMM.spec(MOE_GEMM.problem(**keys), get_target(chip))
+    assert (spec.block, spec.schedule) == (block, "mem4")
+
+
 def test_no_tokens_take_low_blocks() -> None:
     keys = {"t": 0, "e": 64, "topk": 8, "unit": 16, "n": 7168, "k": 256, "dtype": "bf16"}
     assert MOE_GEMM.spec(MOE_GEMM.problem(**keys), GFX942).block[0] == 16

@@ -36,7 +36,7 @@ gfx950 4 43.1 and 38.0, 8 64.8 and 58.8, on gfx90a 4 263.0 and 222.3, but 16 394
 AHEAD = Block(16, (64, 32), (1, 2), ("mem4", *LOW))
 """Low blocks with more loads on their way, of which fewer run at a time. Down from 256 to 7168 on gfx950, in us of low
 blocks and of these: 8 tokens 43.8 and 28.4, 16 43.8 and 42.6, but 4 18.3 and 28.4."""
-WAVES = {SINGLE: 4, AHEAD: 5, BLOCKS[-1]: 8}
+WAVES = {FEW: 4, SINGLE: 4, AHEAD: 5, BLOCKS[-1]: 8}
 """Of a SIMD at most, with the registers that its loads take."""
 LONG = 32
 """Steps of the loop."""
@@ -63,6 +63,9 @@ def for_few_tokens(problem: ExpertsProblem, named: str | None, bits: int, target
     elif _few(problem, target):
         depth = 8 * (FEW_DEPTH if product.load_bytes >= NARROWEST_FOR_TWO_LINES else DEPTH) // bits
         fewest = product.k >= LONG * depth and 2 * _live(problem, FEW) <= target.compute_units
+        two = _is_wide(problem) and product.products > 1
+        if two and not _time(problem, FEW, target) < _time(problem, AHEAD, target):
+            yield from plans_of(problem, AHEAD, depth, named)
         yield from plans_of(problem, FEWEST if fewest else FEW, depth, named)
     elif _is_wide(problem):
         block = _shortest(problem, target)
