@@ -227,8 +227,9 @@ def _decided(flow: Flow, place: int) -> int:
 
 
 def _place(block: ir.Block, waits: Collection[str]) -> ir.Operation:
-    """The first of some waits of a block, beside which products of zeros take no time of their own, or its last
-    operation: in a loop accumulators of the turn before could still be there, and what is no zero not be computed.
+    """The first of some waits of a block, where products of zeros take no time of their own; without one, or with no
+    `waits` given, its last operation. None are given in a loop, where accumulators of the turn before may still be in
+    use, and for accumulators that do not begin as zeros, which may be computed later in the block.
     """
     operations = [one.operation for one in block.operations]
     return next((op for op in operations if op.name in waits), operations[-1])

@@ -28,7 +28,12 @@ Tiles = Iterable[ir.Value]
 
 
 class Link(NamedTuple):
-    """A tile, another one that lies as the first says, and how; the rule raises ValueError where there is no way."""
+    """How the distribution of one tile follows from that of another.
+
+    Attributes:
+        known, found: the tile whose distribution is given, and the one whose distribution follows.
+        rule: from the one distribution to the other; raises ValueError where none follows.
+    """
 
     known: ir.Value
     found: ir.Value

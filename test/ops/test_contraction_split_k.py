@@ -235,6 +235,11 @@ def test_parts_by_default() -> None:
     assert sink(m=16, n=1024, k=2048) == ("partial", 4)
     assert sink(m=28, n=384, k=1536) == ("store", 1)
     assert sink(m=16, n=1024, k=8192)[0] == "partial"
+    # Of four bytes: one part or two for a compute unit, as steps and parts take less together.
+    assert sink(m=64, n=512, k=8192, dtype="f32") == ("partial", 16)
+    assert sink(m=64, n=1024, k=4096, dtype="f32") == ("partial", 8)
+    assert sink(m=64, n=4096, k=4096, dtype="f32") == ("partial", 2)  # LDS holds one workgroup with two buffers
+    assert sink(m=28, n=8192, k=1536, dtype="f32") == ("store", 1)
     assert sink(m=28, n=384, k=4096, split_k=1) == ("store", 1)
     assert sink(m=28, n=384, k=4096, reduction="atomic")[0] == "atomic"
     for keys in ({"m": 1024, "n": 1024, "k": 1024}, {"m": 64, "n": 64, "k": 512}, {"m": 4096, "n": 4096, "k": 8192}):

@@ -34,8 +34,12 @@ gfx950 4 43.1 and 38.0, 8 64.8 and 58.8, on gfx90a 4 263.0 and 222.3, but 16 394
 8 112.9 and 94.3; down from 1024 to 2048 on gfx90a 4 133.8 and 112.6, 8 200.7 and 169.8, but 16 200.9 and 226.4.
 """
 AHEAD = Block(16, (64, 32), (1, 2), ("mem4", *LOW))
-"""Low blocks with more loads on their way, of which fewer run at a time. Down from 256 to 7168 on gfx950, in us of low
-blocks and of these: 8 tokens 43.8 and 28.4, 16 43.8 and 42.6, but 4 18.3 and 28.4."""
+"""Low blocks with more loads on their way, of which fewer run at a time. By the model, in us of low blocks and of
+these, down from 256 to 7168 on gfx950: 8 tokens 43.8 and 28.4, 16 43.8 and 42.6, but 4 18.3 and 28.4. Gate and up,
+of `FEW` and of these, since some compute units would have one of `FEW` more than others: from 7168 to 256 one token
+on gfx90a 78.7 and 47.7, four on gfx942 67.3 and 57.5, on gfx950 38.7 and 38.9; from 4096 to 512 two on gfx942 39.6
+and 34.2. Beside low blocks of two products these are no faster (from 2048 to 1024 four tokens on gfx90a 263.0 and
+268.0)."""
 WAVES = {FEW: 4, SINGLE: 4, AHEAD: 5, BLOCKS[-1]: 8}
 """Of a SIMD at most, with the registers that its loads take."""
 LONG = 32
@@ -63,8 +67,8 @@ def for_few_tokens(problem: ExpertsProblem, named: str | None, bits: int, target
     elif _few(problem, target):
         depth = 8 * (FEW_DEPTH if product.load_bytes >= NARROWEST_FOR_TWO_LINES else DEPTH) // bits
         fewest = product.k >= LONG * depth and 2 * _live(problem, FEW) <= target.compute_units
-        two = _is_wide(problem) and product.products > 1
-        if two and not _time(problem, FEW, target) < _time(problem, AHEAD, target):
+        compared = _is_wide(problem) and product.products > 1
+        if compared and not _time(problem, FEW, target) < _time(problem, AHEAD, target):
             yield from plans_of(problem, AHEAD, depth, named)
         yield from plans_of(problem, FEWEST if fewest else FEW, depth, named)
     elif _is_wide(problem):
@@ -97,7 +101,7 @@ def _is_wide(problem: ExpertsProblem) -> bool:
 
 def _shortest(problem: ExpertsProblem, target: Target) -> Block:
     """Of low blocks those that are through first: memory has to bring their columns for as many as run at a time, turn
-    by turn (`time_of`). `AHEAD` has no form for two products.
+    by turn (`time_of`).
     """
     low, single = BLOCKS[-1], SINGLE
     if problem.product.products == 1 and _time(problem, AHEAD, target) < _time(problem, low, target):
@@ -116,11 +120,11 @@ def _time(problem: ExpertsProblem, block: Block, target: Target) -> int:
 
 
 def _met(problem: ExpertsProblem) -> int:
-    """Experts that tokens go to whose choice nothing is known of: e (1 - (1 - k / e)^t), by a Padé form of the
-    exponential in whole numbers, and a little more, since another turn costs more than an open one.
+    """How many experts tokens go to if they choose at random: e (1 - (1 - k / e)^t), with a Padé approximant of the
+    exponential in whole numbers; and a little more, since a turn too many costs more than an open one.
     """
     experts = problem.e
-    hits, base = problem.entries * (2 * experts + problem.topk), 2 * experts**2  # t ln (1 - k / e), about
+    hits, base = problem.entries * (2 * experts + problem.topk), 2 * experts**2  # hits / base: -t ln (1 - k / e), about
     met = 12 * experts * hits * base // (12 * base**2 + 6 * hits * base + hits**2)
     return least((15 * met + experts) // 16, problem.entries)
 

@@ -181,8 +181,8 @@ class Lazy(Softmax, frozen=True):
         return [full(shape, none, "f32", form.row_layout), zeros(shape, "f32", form.row_layout)]
 
     def joined(self, form: Form, exponents: Tile) -> list[Tile]:
-        """See `loop_kernel.Weights`: nothing bounds what joins."""
-        raise NotImplementedError("weights from an exponent that follows their sum take no logit")
+        """A logit has no bounds, so `schedule_choice.lazy` never chooses these weights beside one."""
+        raise ValueError("weights that follow their sum need bounded scores, and a logit that joins them has no bounds")
 
     def top(self, scores: Tile, state: Sequence[Tile]) -> Any:
         """See `loop_kernel.Weights`. Where nothing has been summed the sum says nothing."""
