@@ -98,7 +98,7 @@ def test_what_the_tolerance_promises() -> None:
 
 @pytest.mark.parametrize(("cap", "more", "word"), [
     (9, {"dtype": "f16"}, "softcap_level"), (9.1, {"dtype": "f16"}, "softcap_lazy"),
-    (55, {"dtype": "bf16"}, "softcap_level"), (56, {"dtype": "bf16"}, "softcap"),
+    (55, {"dtype": "bf16"}, "softcap_level"), (56, {"dtype": "bf16"}, "softcap_apart"),
     (55, {"dtype": "f32"}, "softcap_level"), (0.5, {"dtype": "fp8"}, "softcap"),
 ])  # fmt: skip
 def test_which_caps(cap: float, more: Keys, word: str) -> None:

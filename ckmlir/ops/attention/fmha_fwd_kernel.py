@@ -13,6 +13,7 @@ from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, ptr
 from ckmlir.ops.attention.fmha_fwd_spec import ROW_BYTES, WEIGHT_EXPONENT, FmhaFwdSpec, row_multiple, shape_for_values
+from ckmlir.ops.attention.level import MOST
 from ckmlir.ops.attention.loop.epilogue_kernel import Output
 from ckmlir.ops.attention.loop.loop_kernel import Form, Score, Weights, attend, nothing
 from ckmlir.ops.attention.loop.scales_kernel import Scaling, Uniform
@@ -50,7 +51,8 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
         products = scaling.products(form, storage)
         scores, units = scaling.around(_scores(parts, given, work, form))
         level = all(kind.levels for kind, _ in parts if issubclass(kind, WeightPart))
-        plain = softmax(units, boost, spec.slack, level=level, lazy=_is_lazy(spec, target))
+        most = MOST.get(spec.values, 0.0) if _is_lazy(spec, target) else 0.0
+        plain = softmax(units, boost, spec.slack, level=level, most=most)
         weights = _weights(parts, plain, given, work, form)
         where, sums = source.traced(spec.source, given, spec, work, form), nothing(form, weights)
         for span, schedule in spans_of(spec, given, work, form, scores, chosen):

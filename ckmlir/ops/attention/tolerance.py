@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from ckmlir.ops.attention.fmha_fwd_spec import SCALED, WEIGHT_EXPONENT
 from ckmlir.ops.attention.infinite_values import largest_sums, largest_values, unpromised
-from ckmlir.ops.attention.level import is_level, sums_of_weights
+from ckmlir.ops.attention.level import is_level, lost_weight, sums_of_weights
 from ckmlir.ops.attention.part import scale_parts, score_parts, weight_parts
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import REFERENCE_ROWS, lse_rows, lse_shape, scored
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
-from ckmlir.ops.precision import LEAST_EXPONENTIAL, OVERFLOW, products_lost, through_jumps
+from ckmlir.ops.precision import OVERFLOW, products_lost, through_jumps
 from ckmlir.ops.request import LEAST_NORMAL_F32
 from ckmlir.ops.tensors.rounding import saturated, underflow
 from ckmlir.targets import Target
@@ -44,7 +44,7 @@ def fmha_tolerances(
     weight has the relative error 2 E + r, and P, rounded to the dtype towards zero at worst, up to 2 unit roundoffs
     more, and the absolute error of underflow, which dividing by the row sum does not enlarge since that is at least
     one; where matrix instructions take denormals for zero, that is the smallest normal number, and v below it is lost.
-    Underflow is at least LEAST_EXPONENTIAL: a weight below that may be zero before it is rounded. With p the exact
+    Underflow is at least `lost_weight`: a weight below that may be zero before it is rounded. With p the exact
     weights, and lost the largest that v below may be, 0 elsewhere:
 
         O    (2 E + r + 2 u_dtype) sum p|v| + sk underflow max|v| + lost + u_out |o|
@@ -78,7 +78,7 @@ def fmha_tolerances(
     smallest = dtype.least_normal if flushes else dtype.underflow
     if dtype.name == "fp8":  # its matrix instructions take denormals, and weights are multiplied before
         smallest = underflow("fp8", target) / 2 ** WEIGHT_EXPONENT[str(target.fp8)]
-    smallest = max(smallest, LEAST_EXPONENTIAL)
+    smallest = max(smallest, lost_weight(problem))
     rounding = (1 if dtype.name == "fp8" else 2) * dtype.unit_roundoff
     rows = _by_batch(problem, error)[..., None]
     output = (2 * rows + sums + rounding) * np.nan_to_num(problem.by_head(magnitude))

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from ckmlir.lang import Scalar, Tile, exp2, floor, full, log2, maximum, rescale, round_even, where, zeros
-from ckmlir.ops.attention.level import MOST
+from ckmlir.ops.attention.level import ROOM
 from ckmlir.ops.attention.loop.loop_kernel import Form, Sums, Weights
 from ckmlir.ops.attention.loop.units_kernel import Units
 
@@ -161,11 +161,12 @@ class Level(Softmax, frozen=True):
 
 
 class Changed(Struct, frozen=True):
-    """The exponent that weights are taken from behind a block, what weights and sums are multiplied with for it, the
-    block's weights and the sum of all, both before that."""
+    """The exponent that weights are taken from behind a block, what sums are multiplied with for it, and the block's
+    weights and the sum of all, before `taken` multiplies them for it."""
 
     shift: Tile
     decay: Tile
+    taken: Tile
     weights: Tile
     total: Tile
 
@@ -173,7 +174,13 @@ class Changed(Struct, frozen=True):
 class Lazy(Softmax, frozen=True):
     """Exponentials of scores that are bounded, taken from an exponent that changes where their sum says so, and not
     with the largest score, which is not looked for (`ops.attention.level`); the state is that exponent, without what is
-    added to all, and the sum. It is a whole number, so that differences and powers of it are exact."""
+    added to all, and the sum. It is a whole number, so that differences and powers of it are exact.
+
+    Attributes:
+        most: what the weights of a block may come to.
+    """
+
+    most: float = 1.0
 
     def start(self, form: Form) -> list[Tile]:
         """See `loop_kernel.Weights`."""
@@ -191,12 +198,13 @@ class Lazy(Softmax, frozen=True):
         added = self.units.summed(weights)
         total = total + added
         few = (total > 0.0) & (total < 1.0)
-        shift = before + where((added > MOST) | few, floor(log2(total)), 0.0)
-        return Changed(shift, exp2(before - shift), weights, total)
+        shift = before + where((added > self.most) | few, floor(log2(total)), 0.0)
+        decay = exp2(before - shift)
+        return Changed(shift, decay, decay, weights, total)
 
     def weigh(self, scores: Tile, state: Sequence[Tile], top: Any, key: Scalar) -> tuple[Tile, list[Tile]]:
         """See `loop_kernel.Weights`."""
-        return rescale(top.weights, top.decay), [top.shift, top.total * top.decay]
+        return rescale(top.weights, top.taken), [top.shift, top.total * top.taken]
 
     def rescale(self, total: Tile, top: Any) -> Tile:
         """See `loop_kernel.Weights`."""
@@ -207,12 +215,34 @@ class Lazy(Softmax, frozen=True):
         return self.units.whole(state[0])
 
 
-def softmax(units: Units, boost: int, slack: float, *, level: bool, lazy: bool) -> Softmax:
-    """The softmax of scores; `level`, `lazy`: what is done to it allows weights that are not taken from the largest
-    score, but from what `Level` or `Lazy` say, where scores are bounded so."""
+class Apart(Lazy, frozen=True):
+    """The same of scores between whose bounds f32 does not hold weights that are taken from the lowest exponents: those
+    of a block are taken from no less than ROOM below the upper bound, and multiplied where their sums are lower."""
+
+    def top(self, scores: Tile, state: Sequence[Tile]) -> Any:
+        """See `Lazy`."""
+        before, total = state
+        own = maximum(before, self.units.top - ROOM)
+        lower = exp2(before - own)
+        weights = exp2(self.units.above(scores, own))
+        added = self.units.summed(weights)
+        total = total * lower + added
+        few = (total > 0.0) & (total < lower)
+        shift = where((added > lower * self.most) | few, own + floor(log2(total)), before)
+        taken = exp2(own - shift)
+        return Changed(shift, taken * lower, taken, weights, total)
+
+
+def softmax(units: Units, boost: int, slack: float, *, level: bool, most: float) -> Softmax:
+    """The softmax of scores. Weights are not taken from the largest score, but from what `Level`, `Lazy` or `Apart`
+    say, where scores are bounded so and what is done to the softmax allows it: `level`, and `most`, what the weights of
+    a block may come to, where that is not 0."""
     if level and units.bounds == "level":
         return Level(units)
-    return Lazy(units) if lazy and units.bounds == "lazy" else Softmax(units, boost, slack)
+    following = {"lazy": Lazy, "apart": Apart}
+    if most and units.bounds in following:
+        return following[units.bounds](units, most=most)
+    return Softmax(units, boost, slack)
 
 
 class Around:
