@@ -4,7 +4,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 from ckmlir.dialect.build import create, integer, registers_of, text_of, value
-from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.distribution import LANE, Distribution
+from ckmlir.dialect.scalars import name_of
+from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.buffer_address import BufferAddress, Shared, buffer_address, of_many
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import existence
@@ -33,6 +35,12 @@ MOST_STORES, MANY_STORES = 4, 16
 as many loads of a D tensor of gradients of images, both of single elements, kept 44 to 65 scalar registers in lanes;
 32 of a contraction with offsets in vector registers 11 to 16.
 """
+MOST_SCALARS = 4
+"""Of the loads of a tile of bytes that have one address for all lanes: of these LLVM takes the address, and what is
+loaded, for scalars, for each of which bytes have a register of their own. Eight zero points of each of two matrices,
+where lanes lie along a row of integers of 4 bits, kept 32, and up to 19 others went to lanes of vector registers. What
+fills registers is left: scalars of several moved 31 more to where control flow reads them (`fmha_bwd_turns`).
+"""
 MOST_KEPT = 96
 """Of more stores than these, in a block with as many loads, offsets are computed anew. Those of loads LLVM keeps, each
 beside its element: 320 elements took 640 registers, and its allocator minutes to find places for them.
@@ -59,6 +67,8 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
             state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op), crowded=crowded
         )
         state.emit.in_turn = False
+    if count > MOST_SCALARS and name_of(op.results[0].type.element_type) == "i8" and _is_alike(distribution):
+        address = address._replace(vector=_in_vector(state, address.vector))
     found = load_from(op, address)
     if in_turn:
         fence("none")
@@ -116,6 +126,16 @@ def first_copy(state: Lowering, op: ir.Operation) -> Predicate | None:
         test = state.digit(digit) < 1
         condition = test if condition is None else condition & test
     return condition
+
+
+def _is_alike(distribution: Distribution) -> bool:
+    """Whether all lanes of a wave have the same elements."""
+    return not any(digit.source == LANE for dim in range(distribution.rank) for digit in distribution.digits(dim))
+
+
+def _in_vector(state: Lowering, offset: ir.Value) -> ir.Value:
+    """An offset in a vector register: what passes through assembly, which is empty, may differ between lanes."""
+    return state.emit.once(("vector", offset), lambda: assembly(offset.type, [offset], "", "=v,0"))
 
 
 @lru_cache(maxsize=4096)

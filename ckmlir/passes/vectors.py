@@ -73,6 +73,27 @@ def from_elements(elements: Sequence[ir.Value]) -> ir.Value:
     return value("vector.from_elements", vector_type(len(elements), elements[0].type), elements)
 
 
+def scalars_of(vector: ir.Value) -> list[ir.Value]:
+    """Those that a vector was put together of, if it was; what is taken from one place of another vector several times
+    is one value.
+    """
+    owner = producer(vector)
+    if owner is None or owner.name not in ("vector.from_elements", "vector.broadcast"):
+        return []
+    if owner.name == "vector.broadcast":
+        return [owner.operands[0]] * length_of(vector)
+    first = dict[tuple[ir.Value, str], ir.Value]()
+    return [first.setdefault(_origin(scalar), scalar) for scalar in owner.operands]
+
+
+def _origin(scalar: ir.Value) -> tuple[ir.Value, str]:
+    """What a scalar is taken from, and its place; of others the scalar."""
+    owner = producer(scalar)
+    if owner is None or owner.name != "vector.extract" or len(owner.operands) > 1:
+        return scalar, ""
+    return owner.operands[0], str(owner.attributes["static_position"])
+
+
 def dense(numbers: Sequence[int], element_type: ir.Type) -> ir.Value:
     """A constant integer vector."""
     type_ = vector_type(len(numbers), element_type)

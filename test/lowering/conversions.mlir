@@ -169,6 +169,22 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
+  // What a vector repeats is converted once, and not put into words before.
+  // CHECK-LABEL: llvm.func @from_repeated_bytes
+  // CHECK-NOT: arith.shli
+  // CHECK-COUNT-2: arith.sitofp %{{.*}} : i8 to f32
+  // CHECK-NOT: arith.sitofp
+  // CHECK: vector.from_elements %[[A:.*]], %[[A]], %[[B:.*]], %[[B]] : vector<4xf32>
+  func.func @from_repeated_bytes(%x: vector<2xi8>) attributes {ck.waves = 1 : i32} {
+    %a = vector.extract %x[0] : i8 from vector<2xi8>
+    %b = vector.extract %x[0] : i8 from vector<2xi8>
+    %c = vector.extract %x[1] : i8 from vector<2xi8>
+    %d = vector.extract %x[1] : i8 from vector<2xi8>
+    %y = vector.from_elements %a, %b, %c, %d : vector<4xi8>
+    %0 = "ck.convert"(%y) : (vector<4xi8>) -> vector<4xf32>
+    return
+  }
+
   // A condition becomes 1, not -1.
   // CHECK-LABEL: llvm.func @condition
   // CHECK: arith.extui %{{.*}} : vector<4xi1> to vector<4xi32>

@@ -71,3 +71,20 @@ def test_what_waits_for_steps_to_come_takes_registers_as_it_was_loaded(align: in
     keys = {"m": 2, "n": n, "k": n, "b_dtype": "bf8", "b_scale": "1x32", "b_major": "rows", "a_major": "rows"}
     problem = GATED.problem(**keys, a_scale="tensor", schedule="mem4", lda=n, ldb=n)
     assert GATED.spec(problem, get_target("gfx950")).block[2] == depth
+
+
+@pytest.mark.parametrize(("chip", "dtype", "b_dtype", "pitch"), [
+    ("gfx942", "fp8", "i4", 1025),
+    *(pytest.param(*case, marks=pytest.mark.full) for case in [
+        ("gfx942", "fp8", "i4", 1026), ("gfx950", "fp8", "u4", 1026), ("gfx950", "i8", "u4", 1026),
+    ]),
+])  # fmt: skip
+def test_zero_points_that_all_lanes_share_take_no_scalar_registers(
+    chip: str, dtype: str, b_dtype: str, pitch: int
+) -> None:
+    """Lanes lie along rows of narrow loads, so that a wave has a zero point for each: up to 19 were kept in lanes."""
+    keys = {"m": 256, "n": 1024, "k": 1024, "zeros": 1, "a_scale": "1x128", "b_scale": "1x128", "ldb": 1026}
+    target = get_target(chip)
+    spec = GATED.spec(GATED.problem(**keys, dtype=dtype, b_dtype=b_dtype, lda=pitch), target)
+    found = compile_kernel(GATED, spec, target).code_object.kernel().metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
