@@ -19,7 +19,7 @@ from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
 
 WITH_DIGITS = "ck.with_digits"
-ORIGIN, THREAD, QUAD = KINDS = ("origin", "thread", "quad")
+ORIGIN, WAVE, THREAD, QUAD = KINDS = ("origin", "wave", "thread", "quad")
 """Of which coordinate digits are, see `WithDigitsOp`."""
 
 
@@ -28,7 +28,8 @@ class WithDigitsOp(Ck.Operation, name="with_digits", traits=[ext.Pure]):
     has these digits (i32), the slowest first.
 
     They are those of the window's origin (`of = "origin"`, uniform), to whose last what an access adds stays below the
-    last length; of each thread's coordinate, as far as it comes from lane and wave, and `inside` elements further on
+    last length; of its wave's coordinate, `inside` elements further on ("wave", the same for all lanes), to whose last
+    lanes and registers add as little; of each thread's, as far as it comes from lane and wave, and `inside` elements on
     ("thread"), to whose last the rest of a register's coordinate stays below the last length; or of that and as many
     more as the lane's number in its quad ("quad"), where all four lanes have the same coordinates.
     """

@@ -74,6 +74,7 @@ def buffer_address(
     apart: Collection[int] = (),
     crowded: bool = False,
     anew: bool = False,
+    together: bool = False,
 ) -> BufferAddress:
     """The address of the element `inside` a window, for the lanes that fulfil `condition` and whose element exists.
 
@@ -81,6 +82,7 @@ def buffer_address(
     where other paddings are compared). Accesses that belong together have the coordinates along the dimensions `shared`
     in common, and differ along those in `apart`; `crowded` ones are too many to have conditions of their own.
     What `writes` in a kernel in pieces has its offset at hand, and offsets `anew` are not those of earlier accesses.
+    Elements that exist `together` (`exist_together`) are refused by a buffer of no bytes.
     """
     place = place_of(state, window, inside, quads)
     ground, among, row = place.ground, paddings(place), None
@@ -89,6 +91,9 @@ def buffer_address(
         others = [step for step in among if step.uppers[0] != ground.descriptor.tops[anywhere]]
         if others and (found := row_apart(place, vector, anywhere)) is not None:
             (row, vector), among, anywhere = found, others, None
+    if together and (there := existence(place, by_size=True)) is not None:
+        only = resource(state, ground.pointer, base, ground.space, there.parts)
+        return BufferAddress(only, vector.emit(), scalar.emit())
     refusal = _refusal(place, condition, anywhere, among, row is not None, apart, crowded=crowded, anew=anew)
     valid = refusal.valid
     if valid is not None and condition is None and shared is not None and _moves_together(place, shared.axes):
@@ -172,7 +177,7 @@ def _quad_by_quad(
     if parts is None or (parts[2].bound or LARGEST) >= LARGEST:
         return None
     seat, own, rest = parts
-    there = existence(place.at_home(), condition, anywhere=anywhere, by_size=True)
+    there = existence(place.at_home(seat), condition, anywhere=anywhere, by_size=True)
     assert there is not None
     chosen = state.emit.from_seat(_or_none(state, there.value, own.emit()), seat)
     return state.emit.binary("addi", chosen, rest.emit()) if rest.terms else chosen

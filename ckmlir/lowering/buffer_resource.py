@@ -4,6 +4,7 @@ A lane's access at or beyond the size reads zero or is dropped. The base is move
 arithmetic.
 """
 
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 
@@ -24,8 +25,12 @@ FLAGS = 0x27000
 """Word 3 of a gfx9 buffer resource: 32-bit data, raw addressing (CDNA3 ISA, table "Buffer resource descriptor")."""
 
 
-def resource(state: Lowering, pointer: ir.Value, base: Index, space: Index) -> ir.Value:
-    """The buffer that begins `base` bytes behind the pointer and ends with the tensor."""
+def resource(
+    state: Lowering, pointer: ir.Value, base: Index, space: Index, only: Sequence[ir.Value] = ()
+) -> ir.Value:
+    """The buffer that begins `base` bytes behind the pointer and ends with the tensor; of no bytes where one of the
+    conditions `only`, which are the same for all lanes, does not hold.
+    """
     emit = state.emit
     i16, i64 = (ir.IntegerType.get_signless(width) for width in (16, 64))
 
@@ -40,13 +45,36 @@ def resource(state: Lowering, pointer: ir.Value, base: Index, space: Index) -> i
             left = _reached(state, left)
         elif size.least < 0:
             left = arith.maxsi(left, emit.constant(0))
+        left = _only_where(state, left, only)
         left = value("arith.extui", i64, [left])
         stride = value("arith.constant", i16, [], {"value": ir.IntegerAttr.get(i16, 0)})
         assert left.type == i64
         parts = [moved, stride, left, _flags(state, pointer)]
         return value("rocdl.make.buffer.rsrc", ir.Type.parse("!llvm.ptr<8>"), parts)
 
-    return emit.once(("resource", pointer, base.key, space.key), make)
+    return emit.once(("resource", pointer, base.key, space.key, *only), make)
+
+
+def _only_where(state: Lowering, size: ir.Value, only: Sequence[ir.Value]) -> ir.Value:
+    """A size where all of these conditions hold, else 0.
+
+    Of two selects in one another with the same 0 LLVM would make one, of a condition that is joined in pairs of
+    registers. So every other has a 0 that LLVM does not know.
+    """
+    for number, condition in enumerate(only):
+        none = _some_zero(state) if number % 2 else state.emit.constant(0)
+        size = value("arith.select", size.type, [condition, size, none])
+    return size
+
+
+def _some_zero(state: Lowering) -> ir.Value:
+    """0, from assembly that does nothing where the kernel begins."""
+    if state.some_zero is None:
+        i32 = ir.IntegerType.get_signless(32)
+        with ir.InsertionPoint.at_block_begin(state.function.regions[0].blocks[0]):
+            zero = value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, 0)})
+            state.some_zero = assembly(i32, [zero], "", "=s,0")
+    return state.some_zero
 
 
 def _flags(state: Lowering, pointer: ir.Value) -> ir.Value:

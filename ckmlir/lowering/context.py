@@ -41,6 +41,8 @@ class Lowering(Struct):
     lane: ir.Value | None = None
     wave: ir.Value | None = None
     lds: ir.Value | None = None
+    some_zero: ir.Value | None = None
+    """0 as LLVM does not know it, from the kernel's beginning."""
     slots: dict[ir.Value, ir.Operation] = field(default_factory=dict)
     """Of numbers that say which slot of an LDS tensor is meant: an allocation that lies as they do."""
     steps: set[ir.Block] = field(default_factory=set)

@@ -80,6 +80,26 @@ def paddings(place: Place) -> list[Step]:
     return [step for step in place.ground.descriptor.predicates() if not _holds_nothing(step, place)]
 
 
+def exist_together(first: Place, last: Place) -> bool:
+    """Whether a loop changes which elements exist, but all lanes of a wave, and all elements between two, are known to
+    exist where one of them does: what is compared of them is the same, and the same for all lanes.
+    """
+    compared = [step for step in paddings(first) if not _refused_by_size(step, first)]
+    told, others = ([_told_by(step, place) for step in compared] for place in (first, last))
+    rates = {one.rate for ones in told for one in ones if not isinstance(one, int)}
+    same = [[*map(_key, ones)] for ones in told] == [[*map(_key, ones)] for ones in others]
+    return same and Rate.LANE not in rates and Rate.STEP in rates
+
+
+def _told_by(step: Step, place: Place) -> tuple[Index | int, ...]:
+    """The coordinates that are compared for a padding: see `existence`."""
+    return _compared(step, place) if isinstance(step.transform, RightPad) else (place.value(step.lowers[0]),)
+
+
+def _key(item: Index | int) -> object:
+    return item if isinstance(item, int) else item.key
+
+
 def before_the_end(
     place: Place, differing: Collection[int], among: Sequence[Step], *, crowded: bool = False, anew: bool = False
 ) -> list[ir.Value] | None:

@@ -9,7 +9,7 @@ from ckmlir.dialect.scalars import name_of
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.buffer_address import BufferAddress, Shared, buffer_address, of_many
 from ckmlir.lowering.context import Lowering
-from ckmlir.lowering.existence import existence
+from ckmlir.lowering.existence import exist_together, existence
 from ckmlir.lowering.instructions import fence
 from ckmlir.lowering.place import differing, divides, inside_of, place_of
 from ckmlir.lowering.predicate import Predicate
@@ -64,8 +64,9 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         crowded = outside and count > MOST_CONDITIONS
         state.emit.in_turn = in_turn
         address = buffer_address(
-            state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op), crowded=crowded
-        )
+            state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op), crowded=crowded,
+            together=not outside and _exist_together(state, op),
+        )  # fmt: skip
         state.emit.in_turn = False
     if count > MOST_SCALARS and name_of(op.results[0].type.element_type) == "i8" and _is_alike(distribution):
         address = address._replace(vector=_in_vector(state, address.vector))
@@ -136,6 +137,18 @@ def _is_alike(distribution: Distribution) -> bool:
 def _in_vector(state: Lowering, offset: ir.Value) -> ir.Value:
     """An offset in a vector register: what passes through assembly, which is empty, may differ between lanes."""
     return state.emit.once(("vector", offset), lambda: assembly(offset.type, [offset], "", "=v,0"))
+
+
+def _exist_together(state: Lowering, op: ir.Operation) -> bool:
+    """Whether a wave loads a whole tile or nothing of it."""
+    distribution, window = Distribution.parse(text_of(op, "distribution")), op.operands[0]
+    last = int(distribution.coordinates().shape[-1]) - len(registers_of(op))
+
+    def found() -> bool:
+        first, other = (place_of(state, window, state.coordinates(distribution, one)) for one in (0, last))
+        return exist_together(first, other)
+
+    return state.known_in_block(("together", window, distribution), found)
 
 
 @lru_cache(maxsize=4096)

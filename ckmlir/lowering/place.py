@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ckmlir.dialect.build import integer_of, registers_of, text_of
-from ckmlir.dialect.digits import ORIGIN, THREAD, known_digits, merged_along
+from ckmlir.dialect.digits import ORIGIN, THREAD, WAVE, known_digits, merged_along
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.padding import RightPad
 from ckmlir.dialect.scalars import bits
@@ -18,6 +18,7 @@ from ckmlir.dialect.transforms import Embed
 from ckmlir.dialect.types import WindowType, describe
 from ckmlir.dialect.views import view_and_origins
 from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.dpp import QUAD
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.quads import from_seat
@@ -113,10 +114,11 @@ class Ground:
         merge = merged_along(self.descriptor, axis)
         assert merge is not None
         values = list(op.operands)[1:]
-        if kind == ORIGIN:
+        if kind in (ORIGIN, WAVE):
             # Before the loop as well, where nothing moves them yet: so all have one base.
             digits = [self.state.uniform(item, least=Rate.STEP) for item in values]
-            return merge.uppers, (*digits[:-1], digits[-1] + inside[axis])
+            own = inside[axis] if kind == ORIGIN else inside[axis].part(Rate.LANE, constant=True)
+            return merge.uppers, (*digits[:-1], digits[-1] + own - integer_of(op, "inside"))
         further = inside[axis].constant - integer_of(op, "inside")
         digits = [self.state.of_thread(item) for item in values]
         if kind == THREAD:
@@ -151,10 +153,18 @@ class Place(Struct, frozen=True):
         found = self.values[dimension]
         return self.ground.state.emit.number(found) if isinstance(found, int) else found
 
-    def at_home(self) -> Place:
-        """The place as the lanes have it that others of their quads take parts of it from."""
-        index = [one.at_home() for one in self.index]
-        values = [one if isinstance(one, int) else one.at_home() for one in self.values]
+    def at_home(self, seat: int) -> Place:
+        """The place as the lane at a seat has it that others of its quad take parts of it from. Numbers of which that
+        lane has its own are the same for all seats, so that they are compared once.
+        """
+        emit = self.ground.state.emit
+
+        def own(one: Index) -> Index:
+            is_in_turn = one.constant % QUAD == seat and (one - one.constant).key in emit.quads
+            return one - seat + emit.quad_lane() if is_in_turn else one.at_home()
+
+        index = [own(one) for one in self.index]
+        values = [one if isinstance(one, int) else own(one) for one in self.values]
         return replace(self, index=index, values=values)
 
     @property

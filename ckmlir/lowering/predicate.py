@@ -7,18 +7,22 @@ from ckmlir.mlir import ir
 
 
 class Predicate:
-    """A condition that differs between lanes, as an i1 value.
+    """A condition that may differ between lanes, as an i1 value.
 
     Attributes:
         same_in_quad: whether the lanes of a quad are known to agree on it.
+        parts: what it is joined of.
     """
 
-    __slots__ = ("emitter", "same_in_quad", "value")
+    __slots__ = ("emitter", "parts", "same_in_quad", "value")
 
-    def __init__(self, condition: ir.Value, emitter: Values, *, same_in_quad: bool = False) -> None:
+    def __init__(
+        self, condition: ir.Value, emitter: Values, *, same_in_quad: bool = False, parts: tuple[ir.Value, ...] = ()
+    ) -> None:
         self.value = condition
         self.emitter = emitter
         self.same_in_quad = same_in_quad
+        self.parts = parts or (condition,)
 
     @staticmethod
     def never(emitter: Values) -> Predicate:
@@ -29,6 +33,7 @@ class Predicate:
         if isinstance(other, bool):
             return self if other else Predicate.never(self.emitter)
         both = self.emitter.binary("andi", self.value, other.value)
-        return Predicate(both, self.emitter, same_in_quad=self.same_in_quad and other.same_in_quad)
+        same, parts = self.same_in_quad and other.same_in_quad, (*self.parts, *other.parts)
+        return Predicate(both, self.emitter, same_in_quad=same, parts=parts)
 
     __rand__ = __and__

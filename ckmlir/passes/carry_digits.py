@@ -5,10 +5,11 @@ divides a coordinate into digits. Along such a dimension an innermost loop walks
 iteration are those of the one before, plus those of the step, each with the carry of the one behind it (`carries`).
 
 Digits are divided once, before the loop, and come to the accesses through `ck.with_digits`: those of the window's
-origin, in scalar registers, where all that the threads of a workgroup access lies in one unit of the last digit; else
-those of a thread. The first digit is not reduced. Behind the end of its dimension it stays at the last place there is:
-what runs ahead passes the last iteration, and nothing else compares its digits with lengths. Only where a thread counts
-the few places of a window it goes on, since it is by these numbers that places behind the last are refused.
+origin, in scalar registers, where all that the threads of a workgroup access lies in one unit of the last digit; those
+of each wave, in scalar registers too, where all that its lanes access does; else those of a thread. The first digit is
+not reduced. Behind the end of its dimension it stays at the last place there is: what runs ahead passes the last
+iteration, and nothing else compares its digits with lengths. Only where a thread counts the few places of a window it
+goes on, since it is by these numbers that places behind the last are refused.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from ckmlir.dialect.build import (
 )  # fmt: skip
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.digits import ORIGIN, QUAD, THREAD, merged_along, with_digits
-from ckmlir.dialect.distribution import LANE, WAVE, Distribution
+from ckmlir.dialect.digits import WAVE as OF_WAVE
+from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Distribution
 from ckmlir.dialect.distribution_builders import QUAD as SEATS
 from ckmlir.dialect.distribution_builders import is_in_quads
+from ckmlir.dialect.distribution_factors import Factor, renumber
 from ckmlir.dialect.divisors import Divisors, constant_of, power_of_two
 from ckmlir.dialect.fragment_compute import thread_coordinate
 from ckmlir.dialect.loop import LOOP, STAGE
@@ -47,12 +50,15 @@ from ckmlir.passes.carries import advanced, constant, prepared
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.loop_body import COPY, holds_loop
 from ckmlir.passes.walk import functions, operations
+from ckmlir.targets.cdna import WAVE_SIZE
 
 ACCESSES = frozenset({"ck.load_fragment", COPY})
 """What a loop brings from memory."""
+UNIFORM = (ORIGIN, OF_WAVE)
+"""Whose digits are the same for all lanes of a wave."""
 LANE_OF_QUAD = Distribution.parse("r: 16@lane, d0: 4@lane")
 MOST_OF_THREADS = 2
-"""Coordinates of threads that a loop carries the digits of: each takes vector registers of its own."""
+"""Coordinates of threads, or waves, that a loop carries the digits of: each takes registers of its own."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +136,32 @@ def _along(op: ir.Operation, window: ir.Operation, loop: ir.Operation, divisors:
             yield Walk(lengths, origin, ORIGIN, "", axis, 0, stays=True, divisor=known)
         elif op.name != COPY:  # which lane copies what is not known before LDS has its layout
             stays = not _counts_few_places(step, described.descriptor)
-            walk = Walk(lengths, origin, *_of_thread(op, axis, unit), stays, known)
+            walk = Walk(lengths, origin, *(_of_wave(op, axis, unit) or _of_thread(op, axis, unit)), stays, known)
             # Single elements have conditions of their own, which leave no scalar registers for the digits of steps.
             if walk.kind == QUAD or len(registers_of(op)) > 1:
                 yield walk
+
+
+def _of_wave(op: ir.Operation, axis: int, unit: int) -> tuple[str, str, int, int] | None:
+    """The same of the coordinate of a wave, if what its lanes access lies in one unit, and all accesses to the tile in
+    few. The distribution is of waves alone, so that tiles whose waves are dealt out alike share their digits.
+    """
+    distribution = Distribution.parse(text_of(op, "distribution"))
+    weights = (digit.weight for digit in distribution.digits(axis) if digit.source == WAVE)
+    unit = power_of_two(gcd(unit, *weights))
+    units = distribution.coordinates()[axis, 0] // unit
+    own = set(units[:, list(registers_of(op))].ravel().tolist())
+    if len(own) > 1 or len(set(units.ravel().tolist())) > MOST_OF_THREADS:
+        return None
+    return OF_WAVE, str(_waves_alone(distribution, axis)), axis, own.pop() * unit
+
+
+def _waves_alone(distribution: Distribution, axis: int) -> Distribution:
+    """Where the waves' parts of a tile lie along an axis."""
+    along = distribution.along(axis)
+    row = [one if one.owner == WAVE else Factor(one.length, REGISTER, rank) for rank, one in enumerate(along.dims[0])]
+    copies = [one for one in along.replicated if one.owner == WAVE]
+    return Distribution(*renumber((*copies, Factor(WAVE_SIZE, LANE, 0)), (tuple(row),)))
 
 
 def _of_thread(op: ir.Operation, axis: int, unit: int) -> tuple[str, str, int, int]:
@@ -191,7 +219,7 @@ def _carry(loop: ir.Operation, walks: Walks) -> None:
             digits, arguments = arguments[: len(walk.lengths)], arguments[len(walk.lengths) :]
             _say(walk, users, digits)
             with ir.InsertionPoint(last), default_attributes(_stage_of(users[0])):
-                handed += advanced(digits, *steps[walk], stays=walk.stays, uniform=walk.kind == ORIGIN)
+                handed += advanced(digits, *steps[walk], stays=walk.stays, uniform=walk.kind in UNIFORM)
         with ir.InsertionPoint(last), last.location:
             create("scf.yield", [], handed)
         last.erase()
@@ -217,7 +245,8 @@ def _start(walk: Walk, loop: ir.Operation) -> ir.Value:
     start = _in_first(walk.origin, loop)
     if walk.kind == ORIGIN:
         return start
-    start = arith.addi(start, thread_coordinate(Distribution.parse(walk.distribution), walk.axis))
+    along = 0 if walk.kind == OF_WAVE else walk.axis
+    start = arith.addi(start, thread_coordinate(Distribution.parse(walk.distribution), along))
     if walk.inside:
         start = arith.addi(start, constant(walk.inside))
     return arith.addi(start, thread_coordinate(LANE_OF_QUAD, 0)) if walk.kind == QUAD else start

@@ -39,8 +39,8 @@ func.func @type(%v: !view, %n: i32, %wide: i64) {
 !window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1], strides=[?2, ?3, 1]); d3 = merge(d1, d2, lengths=[?0, ?1]); view(d0, d3)", [64, 64]>
 func.func @kind(%v: !view, %n: i32, %wide: i64) {
   %w = "ck.make_window"(%v, %n, %n) : (!view, i32, i32) -> !window
-  // expected-error@+1 {{digits are of origin, thread, quad, not 'wave'}}
-  %0 = "ck.with_digits"(%w, %n, %n) {axis = 1, of = "wave", inside = 0} : (!window, i32, i32) -> !window
+  // expected-error@+1 {{digits are of origin, wave, thread, quad, not 'row'}}
+  %0 = "ck.with_digits"(%w, %n, %n) {axis = 1, of = "row", inside = 0} : (!window, i32, i32) -> !window
   return
 }
 

@@ -1,7 +1,10 @@
-"""Gradients of weights whose sums go along all images at a position, then along those at the next."""
+"""Gradients of weights whose sums go along all images at a position, then along those at the next: each step, or what
+each wave loads of it, is at one position.
+"""
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -27,8 +30,13 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("gfx942", {"n": 256, "c": 16, "k": 16, "image": (2, 3), "dtype": "fp8", "b_dtype": "bf8"}),
     ("gfx90a", {"n": 64, "c": 3, "k": 4, "image": (3, 3), "window": 2, "strides": 3, "dtype": "f64"}),
     ("gfx950", {"n": 256, "c": 32, "k": 8, "image": (2, 2), "dtype": "i8", "op": "acc + d0"}),
+    ("gfx942", {"n": 16, "c": 24, "k": 16, "g": 2, "image": (3, 5), "strides": (2, 1), "block": (128, 128, 64)}),
+    ("gfx950", {"n": 48, "c": 128, "k": 8, "image": (5,), "dilations": 2, "split_k": 2, "dtype": "bf16",
+                "block": (128, 128, 64)}),
+    ("gfx90a", {"n": 8, "c": 6, "k": 12, "image": (3, 2, 2), "window": 2, "dtype": "f32"}),
+    ("gfx942", {"n": 32, "c": 16, "k": 32, "image": (3, 3), "dtype": "fp8", "block": (128, 128, 128)}),
 )  # fmt: skip
-FEW = (0, 1)
+FEW = (0, 1, 6, 7)
 
 
 @pytest.mark.parametrize("number", [
@@ -51,11 +59,23 @@ def test_where_steps_divide_the_images() -> None:
         return OPERATOR.spec(OPERATOR.problem(c=128, k=128, **keys), GFX942).windows
 
     assert seen(n=64) == "places:2:padded:128:64"
-    assert seen(n=32) == seen(n=96) == "weight:2:padded:128"
     assert seen(n=32, block=(128, 128, 32)) == "places:2:padded:128:32"
     assert seen(n=64, image=(500, 500)) == "weight:2:padded:128"
     spec = OPERATOR.spec(OPERATOR.problem(n=64), GFX942)
     assert not OPERATOR.mismatches(OPERATOR.problem(n=384), spec, GFX942)
+
+
+def test_where_what_waves_load_divides_them() -> None:
+    """A wave loads 16 of a step's 64 positions; elements one by one take steps that divide the images."""
+    def seen(**keys: object) -> str:
+        return OPERATOR.spec(OPERATOR.problem(c=128, k=128, **keys), GFX942).windows
+
+    assert seen(n=32) == seen(n=96) == "places:2:padded:128:32"
+    assert seen(n=16) == seen(n=48) == "places:2:padded:128:16"
+    assert seen(n=8) == seen(n=40) == seen(n=31) == "weight:2:padded:128"
+    assert seen(n=8, dtype="f32", block=(128, 128, 32)) == "places:2:padded:128:8"
+    single = OPERATOR.spec(OPERATOR.problem(n=16, c=5, k=64), GFX942)
+    assert (single.windows, single.block[2]) == ("weight:2:padded:1", 32)
 
 
 @pytest.mark.parametrize(("keys", "words"), [
@@ -91,15 +111,44 @@ def turns(kernel: CompiledKernel) -> list[dict[str, int]]:
 )
 def test_a_step_has_one_position(chip: str, staying: int, first: int, scalar: int) -> None:
     """For 32 matrix instructions so many of the vector unit, with those that transpose, and no more scalar ones."""
-    target = get_target(chip)
-    spec = OPERATOR.spec(OPERATOR.problem(n=64, c=64, k=256), target)
-    kernel = compile_kernel(OPERATOR, spec, target)
-    counts = [{name: 32 * mix[name] / mix["mfma"] for name in ("valu", "salu")} for mix in turns(kernel)]
+    counts = counted(chip, n=64, c=64, k=256)
     assert len(counts) == 2
     assert sorted(mix["valu"] for mix in counts) == [staying, first]
     assert max(mix["salu"] for mix in counts) <= scalar
+
+
+@pytest.mark.parametrize(("keys", "vector", "scalar"), [
+    ({"c": 128}, 32, 32),
+    ({"c": 64}, 40, 32),
+    ({"c": 128, "image": (7, 7)}, 32, 40),  # the last step ends behind the last position
+    ({"c": 64, "image": (7, 7)}, 40, 40),
+])  # fmt: skip
+def test_a_wave_has_one_position(keys: dict[str, Any], vector: int, scalar: int) -> None:
+    """As where a step has: whether what a wave loads exists costs no vector instruction where its lanes are at one
+    place of the window.
+    """
+    (mix,) = counted("gfx942", n=32, k=128, block=(128, 128, 64), **keys)
+    assert mix["valu"] == vector
+    assert mix["salu"] <= scalar
+
+
+def counted(chip: str, **keys: object) -> list[dict[str, float]]:
+    """Vector and scalar instructions of `turns` for 32 matrix instructions, of a kernel that keeps its registers."""
+    target = get_target(chip)
+    kernel = compile_kernel(OPERATOR, OPERATOR.spec(OPERATOR.problem(**keys), target), target)
     found = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+    return [{name: 32 * mix[name] / mix["mfma"] for name in ("valu", "salu")} for mix in turns(kernel)]
+
+
+@pytest.mark.parametrize(("images", "image"), [(64, (28, 28)), (32, (28, 28)), (16, (7, 7))])
+def test_matrix_instructions_stay_among_the_others(images: int, image: tuple[int, int]) -> None:
+    """LLVM leaves them where the schedule has them, and does not gather them behind all accesses of a turn."""
+    spec = OPERATOR.spec(OPERATOR.problem(n=images, c=128, k=128, image=image, block=(128, 128, 64)), GFX942)
+    kernel = compile_kernel(OPERATOR, spec, GFX942)
+    names = [one.mnemonic for one in disassemble(kernel.code_object, kernel.kernel_name)]
+    runs = [len([*group]) for is_matrix, group in groupby(names, lambda name: "mfma" in name) if is_matrix]
+    assert max(runs) <= 8, runs
 
 
 @pytest.mark.parametrize("chip", CHIPS)

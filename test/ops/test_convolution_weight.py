@@ -101,7 +101,7 @@ def test_no_patches_whose_other_lengths_are_more_than_numpy_counts() -> None:
 def test_many_positions_are_shared() -> None:
     """Few results of long sums: by default in as many parts as keep compute units busy."""
     spec = OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64), GFX942)
-    assert (spec.sink, spec.windows) == ("partial", "weight:2:padded:64")
+    assert (spec.sink, spec.windows) == ("partial", "places:2:padded:64:32")
     assert OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64, split_k=1), GFX942).sink == "store"
 
 
@@ -157,7 +157,7 @@ def test_lanes_share_what_they_divide(chip: str, channels: int, most: int) -> No
     share comparisons too where 32 channels put them at one place of the window.
     """
     target = get_target(chip)
-    spec = OPERATOR.spec(OPERATOR.problem(n=32, c=channels, k=256), target)
+    spec = OPERATOR.spec(OPERATOR.problem(n=40, c=channels, k=256), target)
     kernel = compile_kernel(OPERATOR, spec, target)
     mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
     assert 32 * mix["valu"] <= most * mix["mfma"]

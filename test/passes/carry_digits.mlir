@@ -98,24 +98,72 @@ func.func @of_quads(%p: !llvm.ptr<1>, %rows: i32, %columns: i32, %pitch: i32, %r
 
 // -----
 
+// Rows of 16 are not whole steps, but what a wave loads lies in one: waves have the digits, all lanes the same, and both tiles
+// of which waves are dealt the same parts share them. The comparison is a borrow of the scalar unit.
+!view = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[128, ?0, ?1%16], strides=[1, ?3%8, ?2%8]); d3 = merge(d1, d2, lengths=[?0, ?1%16]); view(d0, d3) align 8">
+!window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[128, ?0, ?1%16], strides=[1, ?3%8, ?2%8]); d3 = merge(d1, d2, lengths=[?0, ?1%16]); view(d0, d3) align 8", [128, 64]>
+
+// CHECK-LABEL: func.func @of_waves
+// CHECK:      "ck.thread_coordinate"() {axis = 0 : i64, distribution = "r: 64@lane, d0: 4@wave 16@y0"}
+// CHECK-NOT:  "ck.thread_coordinate"
+// CHECK:      scf.for %{{.*}} iter_args(%[[Q:.*]] = %{{.*}}, %[[R:.*]] = %{{.*}}) ->
+// CHECK:        "ck.with_digits"(%{{.*}}, %[[Q]], %[[R]]) {axis = 1 : i64, inside = 0 : i64, of = "wave"}
+// CHECK:        "ck.with_digits"(%{{.*}}, %[[Q]], %[[R]]) {axis = 1 : i64, inside = 0 : i64, of = "wave"}
+// CHECK-NOT:    arith.cmpi
+// CHECK:        arith.shrui
+// CHECK:        scf.yield %{{.*}}, %{{.*}} : i32, i32
+func.func @of_waves(%p: !llvm.ptr<1>, %rows: i32, %columns: i32 {ck.divisor = 16 : i64}, %pitch: i32, %row: i32, %n: i32) attributes {ck.waves = 4 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  scf.for %k = %zero to %n step %step : i32 {
+    %v = "ck.make_view"(%p, %rows, %columns, %pitch, %row) : (!llvm.ptr<1>, i32, i32, i32, i32) -> !view
+    %w = "ck.make_window"(%v, %zero, %k) : (!view, i32, i32) -> !window
+    %0 = "ck.load_fragment"(%w) {distribution = "d0: 16@lane 8@y1, d1: 4@wave 4@lane 4@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
+    %other = "ck.make_window"(%v, %zero, %k) : (!view, i32, i32) -> !window
+    %1 = "ck.load_fragment"(%other) {distribution = "d0: 32@lane 4@y1, d1: 4@wave 2@lane 8@y0", registers = array<i32: 4, 5, 6, 7>} : (!window) -> vector<4xf16>
+  }
+  return
+}
+
+// -----
+
+// Where the parts of a wave lie in more than two rows, threads have digits.
+// CHECK-LABEL: func.func @of_many_rows
+// CHECK:        "ck.with_digits"({{.*}}of = "thread"
+// CHECK-NOT:    of = "wave"
+!view = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[128, ?0, ?1%16], strides=[1, ?3%8, ?2%8]); d3 = merge(d1, d2, lengths=[?0, ?1%16]); view(d0, d3) align 8">
+!window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[128, ?0, ?1%16], strides=[1, ?3%8, ?2%8]); d3 = merge(d1, d2, lengths=[?0, ?1%16]); view(d0, d3) align 8", [128, 64]>
+func.func @of_many_rows(%p: !llvm.ptr<1>, %rows: i32, %columns: i32 {ck.divisor = 16 : i64}, %pitch: i32, %row: i32, %n: i32) attributes {ck.waves = 4 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  scf.for %k = %zero to %n step %step : i32 {
+    %v = "ck.make_view"(%p, %rows, %columns, %pitch, %row) : (!llvm.ptr<1>, i32, i32, i32, i32) -> !view
+    %w = "ck.make_window"(%v, %zero, %k) : (!view, i32, i32) -> !window
+    %0 = "ck.load_fragment"(%w) {distribution = "d0: 16@lane 8@y1, d1: 4@y0 4@wave 4@lane", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
+  }
+  return
+}
+
+// -----
+
 // The few places of a window have a bit each, and numbers behind the last have none: those of threads
 // go on.
 !view = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?8%4], strides=[?1%8, 1]); d2 = left_pad(d0, length=?0, pad=?2); d3 = right_pad(d2, length=(?0 + ?2), pad=?3); d4 d5 = embed(d3, lengths=[?4, ?5], strides=[?6, ?7], few=1); d6 = merge(d5, d1, lengths=[?5, ?8%4]); view(d4, d6) align 8">
-!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?8%4], strides=[?1%8, 1]); d2 = left_pad(d0, length=?0, pad=?2); d3 = right_pad(d2, length=(?0 + ?2), pad=?3); d4 d5 = embed(d3, lengths=[?4, ?5], strides=[?6, ?7], few=1); d6 = merge(d5, d1, lengths=[?5, ?8%4]); view(d4, d6) align 8", [64, 8]>
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?8%4], strides=[?1%8, 1]); d2 = left_pad(d0, length=?0, pad=?2); d3 = right_pad(d2, length=(?0 + ?2), pad=?3); d4 d5 = embed(d3, lengths=[?4, ?5], strides=[?6, ?7], few=1); d6 = merge(d5, d1, lengths=[?5, ?8%4]); view(d4, d6) align 8", [32, 16]>
 
 // CHECK-LABEL: func.func @of_few_places
 // CHECK:      scf.for
-// CHECK:        "ck.with_digits"({{.*}}inside = 4 : i64, of = "thread"
+// CHECK:        "ck.with_digits"({{.*}}inside = 8 : i64, of = "thread"
 // CHECK:        arith.minui
 // CHECK-NOT:    arith.minui
 // CHECK:        scf.yield
 func.func @of_few_places(%p: !llvm.ptr<1>, %rows: i32, %pitch: i32, %left: i32, %right: i32, %positions: i32, %places: i32, %stride: i32, %dilation: i32, %c: i32 {ck.divisor = 4 : i64}, %n: i32) attributes {ck.waves = 1 : i32} {
   %zero = arith.constant 0 : i32
-  %step = arith.constant 8 : i32
+  %step = arith.constant 16 : i32
   scf.for %k = %zero to %n step %step : i32 {
     %v = "ck.make_view"(%p, %rows, %pitch, %left, %right, %positions, %places, %stride, %dilation, %c) : (!llvm.ptr<1>, i32, i32, i32, i32, i32, i32, i32, i32, i32) -> !view
     %w = "ck.make_window"(%v, %zero, %k) : (!view, i32, i32) -> !window
-    %0 = "ck.load_fragment"(%w) {distribution = "d0: 64@lane, d1: 2@y0 4@y1", registers = array<i32: 4, 5, 6, 7>} : (!window) -> vector<4xf16>
+    %0 = "ck.load_fragment"(%w) {distribution = "d0: 32@lane, d1: 2@y0 2@lane 4@y1", registers = array<i32: 4, 5, 6, 7>} : (!window) -> vector<4xf16>
   }
   return
 }

@@ -115,10 +115,9 @@ def places(spec: ContractionSpec, work: Work) -> list[Operand]:
     positions = _positions(given, windows)
     steps = accumulate(reversed(positions), mul, initial=given.lda.multiple_of(spec.align[0]))
     dy = view(work.arrays["a"], (images, *positions, work.sizes["m"]), (*reversed([*steps]), 1))
-    a = Following(_by_place(dy), work.row, bm)
-    b = InQuads(
-        _by_place(x), work.column, bn, waves=spec.wave_count, vector=spec.align[1], ragged="k" in spec.pad
-    )
+    ragged = "k" in spec.pad
+    a = InQuads(_by_place(dy), work.row, bm, waves=spec.wave_count, vector=spec.align[0], ragged=ragged)
+    b = InQuads(_by_place(x), work.column, bn, waves=spec.wave_count, vector=spec.align[1], ragged=ragged)
     return [Matrix("a", a, bk), Matrix("b", b, bk)]
 
 

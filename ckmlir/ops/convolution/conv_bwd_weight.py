@@ -6,8 +6,9 @@ channel of x, sums over images and positions. Those are many and the results few
 (`split_k`, by default as many parts as the chip has room for). By `reduction=workspace` a second kernel adds the parts
 in their order, and two runs give the same bits; by `atomic` memory does. A part's pointers move to where it begins, so
 that only what it takes of dy and of the images has to be within the reach of 32-bit offsets: of larger arrays there are
-as many parts as that needs. Where a step's positions divide the images of smaller arrays, sums go along all images at a
-position before the next one, so that a step has one position, whose place in the images no lane has to find.
+as many parts as that needs. Where what a wave loads of a step divides the images of smaller arrays, sums go along all
+images at a position before the next one, so that a wave has one position, whose place in the images no lane has to
+find.
 
 Arrays: dy (n, positions…, g, k), x (n, image…, g, c), D tensors that op names and dw, each (g, k, window…, c), packed.
 With `b_dtype` one of dy and x is of fp8 and the other of bf8.
@@ -20,12 +21,14 @@ channels and columns; groups; parts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 from msgspec.structs import asdict
 
+from ckmlir.dialect.distribution_builders import in_quads
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.block_sizes import LARGE
@@ -71,9 +74,11 @@ class ConvBwdWeight(ConvolutionOperator):
         return self._within_reach(problem, {"a": each, "b": each, "c": problem.m})
 
     def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
-        """Those of a product; K goes along all images at a position where steps divide these and pointers stay."""
+        """Those of a product; K goes along all images at a position where what waves load of a step divides these and
+        pointers stay.
+        """
         for spec in super().proposals(problem, target):
-            yield replace(spec, windows=_seen_by(spec.block[2], problem))
+            yield replace(spec, windows=_seen_by(spec, problem))
 
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
         windows = problem.windows
@@ -142,12 +147,28 @@ class ConvBwdWeight(ConvolutionOperator):
         return [spec for spec in specs if not self.validate(spec, target)]
 
 
-def _seen_by(depth: int, problem: Problem) -> str:
-    """How a kernel sees patches whose steps are so deep, as `ContractionSpec.windows` has it."""
+def _seen_by(spec: ContractionSpec, problem: Problem) -> str:
+    """How a kernel sees patches, as `ContractionSpec.windows` has it."""
     windows = problem.windows
-    if isinstance(windows, Windows) and problem.longest_part is None and _divides(depth, windows.images):
-        return windows.by_place.word
-    return problem.windows_word
+    if not isinstance(windows, Windows) or problem.longest_part is not None:
+        return problem.windows_word
+    rows, columns, depth = spec.block
+    at_once = max(
+        _at_once(count, depth, spec.wave_count, vector)
+        for count, vector in zip((rows, columns), spec.align, strict=False)
+    )
+    return windows.by_place.word if _divides(at_once, windows.images) else problem.windows_word
+
+
+@lru_cache(maxsize=1024)
+def _at_once(count: int, depth: int, waves: int, vector: int) -> int:
+    """A power of two of positions that one wave loads of a step at most, or the whole step where it loads elements one
+    by one: their conditions take the scalar registers that a position of its own would need.
+    """
+    if vector == 1:
+        return depth
+    last = int(in_quads((count, depth), waves, vector).coordinates()[1, 0].max())
+    return min(depth, 1 << last.bit_length())
 
 
 def _divides(depth: int, images: int) -> bool:
