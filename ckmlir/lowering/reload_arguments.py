@@ -31,6 +31,9 @@ So do, of many arguments, operations behind the last turn: attention backward by
 the number of the wave in a lane through all turns. Within turns nothing is gained so: of ten kernels of it three kept 1
 to 5 scalar registers more in lanes, one kept one fewer.
 
+Where many are read again, a kernel asks for all lines that they lie in where it begins: the first turn of attention
+backward by shares waited for two of them, 800 cycles each.
+
 The arguments' address comes by assembly that does nothing, or LLVM would find that it reads the same each time.
 """
 
@@ -71,6 +74,8 @@ MOST_ARRAYS = 5
 """Arrays of a steady loop beyond which few arguments are read again, too: with seven and eight, products of what
 expressions combine kept up to 71 scalar registers in lanes before and behind it, with six of either order 3. By the
 model they take .77 to 1.00 of the cycles so, with six .96 to 1.00, and 1.01 by one of 64 x 64 that kept none."""
+LINE = 64
+"""Bytes of arguments that memory hands to scalar loads at a time."""
 LOAD, ADDRESSING = "rocdl.raw.ptr.buffer.load", ("rocdl.make.buffer.rsrc", "llvm.getelementptr")
 """What loads from a buffer, and what makes its resource."""
 ACCESSES = (LOAD, "rocdl.raw.ptr.buffer.store")
@@ -110,6 +115,7 @@ def _reload(function: ir.Operation) -> None:
                 _begin_anew(flow, loop, steady, flow.entry(loop), arguments, threads=threads)
             if arguments.are_many:
                 _end_anew(flow, loop, arguments)
+                _ask_ahead(arguments)
 
 
 def _accesses(flow: Flow, places: Collection[int]) -> int:
@@ -170,6 +176,17 @@ def _end_anew(flow: Flow, turns: Loop, arguments: KernelArguments) -> None:
             reading.give(op.operation, frozenset(behind))
 
 
+def _ask_ahead(arguments: KernelArguments) -> None:
+    """Let a kernel ask for all lines of memory with its arguments where it begins: else the first turn waits for each
+    that it is the first to need."""
+    first = arguments.entry.operations[len(arguments.entry.operations) - 1].operation
+    with first.location, ir.InsertionPoint(first):
+        i32 = _integer(32)
+        reading = _Reading(first, arguments)
+        lines = [reading.load(i32, line) for line in range(0, arguments.bytes - 3, LINE)]
+        assembly(i32, lines, "", ",".join(["=s,0", *["s"] * (len(lines) - 1)]), effects=True)
+
+
 def _read(block: ir.Block, reading: _Reading, piece: int | None) -> Iterator[tuple[ir.Operation, _Reading]]:
     """A block's operations, and what each takes arguments from: `reading`, and where there are pieces the next ones."""
     coming = reading
@@ -221,7 +238,7 @@ class _Reading:
             argument = ir.BlockArgument(operand)
             if argument.owner != self._arguments.entry:
                 return None
-            return self._load(operand.type, self._arguments.offsets[argument.arg_number])
+            return self.load(operand.type, self._arguments.offsets[argument.arg_number])
         if op.name == FIRST_LANE and self._behind:
             return self._of_thread(op)
         if op.name not in ARITHMETIC or (op.name in DIVISIONS and not is_constant(op.operands[1])):
@@ -250,7 +267,8 @@ class _Reading:
             copy.operands[place] = one
         return value(FIRST_LANE, op.results[0].type, [copy.results[0]])
 
-    def _load(self, type_: ir.Type, offset: int) -> ir.Value:
+    def load(self, type_: ir.Type, offset: int) -> ir.Value:
+        """What the arguments have at an offset."""
         place = {"rawConstantIndices": ir.DenseI32ArrayAttr.get([offset]), "elem_type": ir.TypeAttr.get(_integer(8))}
         address = value("llvm.getelementptr", self._segment.type, [self._segment], place)
         alignment = ir.IntegerAttr.get(_integer(64), size_of(type_))

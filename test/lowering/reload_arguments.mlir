@@ -22,6 +22,9 @@ module {
     %number = llvm.lshr %thread, %four : i32
     %wave = rocdl.readfirstlane %number : i32
     llvm.br ^head(%zero : i32)
+  // Each line of memory with arguments is asked for where the kernel begins, so that the first turn does not wait.
+  // CHECK: llvm.inline_asm has_side_effects "", "=s,0,s,s,s,s" %{{.*}} : (i32, i32, i32, i32, i32) -> i32
+  // CHECK-NEXT: llvm.br
   // What decides whether there is a turn is as before.
   // CHECK: ^[[HEAD:.*]](%[[TURN:.*]]: i32):
   // CHECK-NEXT: llvm.icmp "slt" %[[TURN]], %[[COUNT]]

@@ -16,6 +16,7 @@ from ckmlir.ops.plan import make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import check_outputs, open_device, run_operator
 from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.sim.decode.decoder import disassemble
 from ckmlir.targets import get_target
 
 FMHA, COSTS, CONVERT = map(find_operator, ("fmha_bwd", "fmha_bwd_costs", "fmha_bwd_convert_dq"))
@@ -93,8 +94,9 @@ def test_every_part(chip: str) -> None:
     differentiate(chip, {"h": 1, "sq": 1023, "sk": 65, "d": 64, "workgroups": 7, **SHARED}, checks="")
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize(("sq", "sk", "b"), [(0, 40, 1), (40, 0, 1), (1, 1, 1), (3, 3, 0)])
+@pytest.mark.parametrize(("sq", "sk", "b"), [
+    (0, 40, 1), *(pytest.param(*sizes, marks=FULL) for sizes in ((40, 0, 1), (1, 1, 1), (3, 3, 0)))
+])  # fmt: skip
 def test_sizes_at_the_ends(sq: int, sk: int, b: int) -> None:
     """Without queries dK and dV are zeros, without keys dQ is; one of each works, and more workgroups than work."""
     keys = {"b": b, "sq": sq, "sk": sk, "d": 32, "h": 2, "workgroups": 9, **SHARED}
@@ -179,6 +181,8 @@ def test_what_is_refused() -> None:
     ("fmha_bwd_join", {"b": 2, "sq": 33, "sk": 0, "d": 32}),
     ("fmha_bwd_join", {**TALL, "d": 40, "block": "32x128", "workgroups": 18}),
     ("fmha_bwd_join", {**TALL, "d": 96, "workgroups": 18, "dtype": "f32", "layout": "bshd"}),
+    ("fmha_bwd_join", {"mode": "group", "seqlens_q": (700, 1, 0) * 40, "seqlens_k": (20, 1, 70) * 40, "d": 32,
+                       "workgroups": 50}),
 ])  # fmt: skip
 def test_first_and_last_step(chip: str, name: str, keys: dict[str, Any]) -> None:
     """Where shares begin, and the sum of slots, with garbage in those that are not in use."""
@@ -195,6 +199,25 @@ def test_costs_of_other_lengths_are_refused() -> None:
     arrays = CONVERT.inputs(problem, GFX942)
     with pytest.raises(RequestError, match="array costs: it does not belong to these lengths"):
         CONVERT.check_inputs(problem, {**arrays, "costs": arrays["costs"] + 1})
+
+
+@pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=FULL) for one in CHIPS if one != "gfx942")])
+def test_a_share_is_found_with_few_waits(chip: str) -> None:
+    """Before the first keys are asked for: what follows from lengths of queries waits for those of keys at once, and
+    where a workgroup ends is not looked for."""
+    lengths = {"mode": "group", "seqlens_q": (2048, 512), "seqlens_k": (2048, 512)}
+    spec = FMHA.spec(FMHA.problem(**SHARED, **lengths, mask="top_left"), get_target(chip))
+    compiled = compile_kernel(FMHA, spec, get_target(chip))
+    names = [one.mnemonic for one in disassemble(compiled.code_object, compiled.kernel_name)]
+    before = names[: names.index("buffer_load_dwordx4")]
+    waits = [one for one, after in itertools.pairwise(_memory(before)) if (one, after) == ("s_load", "s_waitcnt")]
+    assert len(waits) <= 15  # 21 where each side was read by itself and both ends of a share were looked for
+
+
+def _memory(names: list[str]) -> list[str]:
+    """Scalar loads, by that word alone, and waits, in order."""
+    kinds = ("s_load" if one.startswith("s_load") else one for one in names)
+    return [one for one in kinds if one in ("s_load", "s_waitcnt")]
 
 
 @pytest.mark.one_in(3)

@@ -64,7 +64,7 @@ def brute_force(
     places = [min(one * share, len(steps)) for one in range(workgroups + 1)]
     for number, one in enumerate(places):
         if 0 < one < len(steps):
-            end = bisect.bisect_right(ends, one)
+            end = bisect.bisect_left(ends, one)
             if not any(steps[ends[end - 1] : one]):  # no workgroup has nothing but what is beside steps
                 places[number] = ends[end - 1]
             elif ends[end] - ends[end - 1] <= uncut:

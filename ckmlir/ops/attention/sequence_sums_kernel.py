@@ -79,7 +79,8 @@ class SequenceTile(Struct, frozen=True):
 
 def whole(fold: Callable[[Tile, int], Tile], tile: Tile) -> Scalar:
     """The fold of all elements."""
-    found: Scalar = uniform(fold(stretch(tile, 0, 1, LIES.expand(0, 1)), 1))
+    assert tile.type.distribution is not None
+    found: Scalar = uniform(fold(stretch(tile, 0, 1, tile.type.distribution.expand(0, 1)), 1))
     return found
 
 

@@ -23,11 +23,10 @@ from ckmlir.lang import (
 from ckmlir.ops.attention.backward.fmha_bwd_convert_dq_kernel import VECTOR
 from ckmlir.ops.attention.backward.fmha_bwd_join import JoinSpec
 from ckmlir.ops.attention.backward.key_blocks import boundary
-from ckmlir.ops.attention.backward.shares_kernel import NUMBERS, block_at, bounding, slot_of_piece
+from ckmlir.ops.attention.backward.shares_kernel import NUMBERS, block_at, bounding, sequence_before, slot_of_piece
 from ckmlir.ops.attention.backward.slots_operator import WAVES
 from ckmlir.ops.attention.backward.walks_kernel import sides
 from ckmlir.ops.attention.loop.heads_kernel import rows_of_head
-from ckmlir.ops.attention.loop.work_kernel import last
 from ckmlir.targets import Target
 
 
@@ -44,10 +43,10 @@ def build(spec: JoinSpec, target: Target) -> Kernel:
         share = costs.scalar(given.sequences + 1)
         cost = own * share
         exit_unless(cost < costs.scalar(given.sequences))
-        batch = last(lambda sequence: costs.scalar(sequence) <= cost, given.sequences)
-        at = block_at(spec, given, batch, cost, varied=True)
+        batch = sequence_before(given, cost)
+        at = block_at(spec, given, batch, cost - 1, varied=True)
         exit_unless(boundary(cost, at.begin, at.end, given.beside, given.uncut).equals(cost))
-        exit_unless(cost > at.begin)
+        exit_unless(cost < at.end)
         exit_unless(boundary(cost - share, at.begin, at.end, given.beside, given.uncut).equals(at.begin))
         _, k = sides(spec, given, batch)
 

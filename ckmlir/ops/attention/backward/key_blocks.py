@@ -34,8 +34,9 @@ def chosen(condition: Any, holds: Any, otherwise: Any) -> Any:
 
 
 def boundary(cost: Any, begin: Any, end: Any, beside: Any, uncut: Any) -> Any:
-    """Where two workgroups meet that would do so at a cost in a block from `begin` to `end`: at its begin, if the first
-    would have no step of it, at its end, if it costs no more than blocks that stay `uncut`, or there."""
+    """Where two workgroups meet that would do so at a cost behind a step of a block from `begin` to `end`: at its
+    begin, if the first would have no step of it, at its end, if it costs no more than blocks that stay `uncut`, or
+    there. So whether a block is begun depends on nothing behind its begin."""
     return chosen(cost - begin <= beside, begin, chosen(end - begin <= uncut, end, cost))
 
 

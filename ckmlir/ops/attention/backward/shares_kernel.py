@@ -17,15 +17,20 @@ from ckmlir.lang import (
     Window,
     atomic_add,
     cast,
+    coordinates,
     exit_unless,
     full,
     i32,
     i64,
+    load,
     loop,
     ptr,
+    reduce_sum,
+    splat_like,
     store,
     view,
     when,
+    where,
     while_loop,
     workgroup_id,
 )
@@ -37,12 +42,16 @@ from ckmlir.ops.attention.backward.slot_table import Written
 from ckmlir.ops.attention.backward.walks_kernel import Body, Turn, in_dq, sides
 from ckmlir.ops.attention.loop.block_rows_kernel import OneHead
 from ckmlir.ops.attention.loop.work_kernel import Side, Work, last
+from ckmlir.ops.attention.sequence_sums_kernel import whole
+from ckmlir.targets.cdna import WAVE_SIZE
 
 NUMBERS = {"sequences": i32, "beside": i32, "uncut": i32}
 SLOTS = {"written": ptr("i32"), **NUMBERS, "first_own": i64, "own_stride": i64}
 """Arguments that say where slots lie and what they have, see `Shares.arguments`."""
 ONE = Distribution.parse("d0: 4@wave 64@lane").expand(0, 1).reduce(1)
 """One element that every lane of a workgroup has."""
+LISTED = Distribution.parse(f"d0: 4@wave, d1: {WAVE_SIZE}@lane").reduce(0)
+"""As many elements as lanes, which every wave has."""
 
 
 class Gathered(Atomic, frozen=True):
@@ -102,27 +111,27 @@ class Shared:
         costs, own = given.costs, workgroup_id(0)
         total, share = costs.scalar(given.sequences), costs.scalar(given.sequences + 1)
         exit_unless(own * share < total)
-        begun = last(lambda sequence: costs.scalar(sequence) <= own * share, given.sequences)
-        low, until = _boundary(spec, given, begun, own * share), (own + 1) * share
-        with when(until < total, otherwise=[total]) as within:
-            within.give(_boundary(spec, given, _following(given, begun, until), until))
-        (high,) = within.results
+        begun = sequence_before(given, own * share)
+        low, within = _boundary(spec, given, begun, own * share)
+        until = (own + 1) * share
+        until = (until < total).select(until, total + given.beside)  # no block of the last workgroup is another's
         _note(given.written, given.sequences * given.h + own, Written(0, 0))
-        with while_loop(lambda sequence, cost, *_: cost < high, carry=[begun, low, 0, 0]) as turn:
-            sequence, cost, *rows = turn.carried
+        left = within.select(1, until - low - given.beside)
+        with while_loop(lambda sequence, cost, left, *_: left > 0, carry=[begun, low, left, 0, 0]) as turn:
+            sequence, cost, _, *rows = turn.carried
             own = workgroup_id(0).anew()
             batch = _following(given, sequence, cost)
             q, k = sides(spec, given, batch)
             at = block_at(spec, given, batch, cost, varied=spec.varied)
-            until = at.end.minimum(high)
-            steps = ((one - at.begin - given.beside).maximum(0) + at.low for one in (cost, until))
+            end = (until < at.end).select(boundary(until, at.begin, at.end, given.beside, given.uncut), at.end)
+            steps = ((one - at.begin - given.beside).maximum(0) + at.low for one in (cost, end))
             queries = [one * form.queries for one in steps]
             slot = slot_of_head(spec, given, q, batch, at.head, own, low > at.first)
             before = Written(*(cost.equals(at.first).select(0, one) for one in rows)).beginning(queries[0])
             sink = Gathered(form, slot.begin, q.length, spec.d, *before)
             after = joined(form, sink, queries[0], queries[1])
             begins = cost.equals(at.begin)
-            place = (begins & until.equals(at.end)).select(-1, begins.select(own * 2 + 1, own * 2))
+            place = (begins & end.equals(at.end)).select(-1, begins.select(own * 2 + 1, own * 2))
             apart = {
                 name: partial(slot_of_piece, pointer, place, form.keys, channels)
                 for name, pointer, channels in (("dk", given.dk_slots, spec.d), ("dv", given.dv_slots, spec.dv))
@@ -130,7 +139,7 @@ class Shared:
             _note(given.written, slot.place, after)
             work = Work(at.place * form.keys, OneHead(at.head), at.head // given.ratio, batch, q, k, given.sk)
             body(Piece(work, sink, queries[0], queries[1], place, apart))
-            turn.carry(batch, until, *after)
+            turn.carry(batch, end, until - end - given.beside, *after)
 
 
 class Found(NamedTuple):
@@ -152,11 +161,12 @@ def _following(given: Any, sequence: Scalar, cost: Scalar) -> Scalar:
     return found
 
 
-def _boundary(spec: FmhaBwdSpec, given: Any, batch: Scalar, cost: Scalar) -> Scalar:
-    """Where two workgroups meet that would do so at a cost in a sequence."""
-    at = block_at(spec, given, batch, cost, varied=spec.varied)
+def _boundary(spec: FmhaBwdSpec, given: Any, batch: Scalar, cost: Scalar) -> tuple[Scalar, Scalar]:
+    """Where two workgroups meet that would do so at a cost behind a step of a sequence, and whether that is within a
+    block."""
+    at = block_at(spec, given, batch, (cost - 1).maximum(0), varied=spec.varied)
     found: Scalar = boundary(cost, at.begin, at.end, given.beside, given.uncut)
-    return found
+    return found, (found > at.begin) & (found < at.end)
 
 
 def joined(form: Form, sink: Gathered, low: Amount, high: Scalar) -> Written:
@@ -183,6 +193,27 @@ def _note(pointer: Pointer, index: Scalar, rows: Written) -> None:
 
 
 # -- what other kernels of attention backward find the same way --------------------------------------------------------
+
+
+def sequence_before(given: Any, cost: Scalar) -> Scalar:
+    """The sequence with the step in front of a cost."""
+    return last_listed(given.costs, (cost - 1).maximum(0), given.sequences)
+
+
+def last_listed(numbers: Pointer, most: Scalar, count: Scalar) -> Scalar:
+    """The place of the last of so many numbers that is at most another, or 0; they do not fall. Lanes ask as many
+    places at once, since a wave waits for each answer."""
+    with while_loop(lambda low, size: size > 1, carry=[count * 0, count]) as search:
+        low, size = search.carried
+        apart = (size + (WAVE_SIZE - 1)) // WAVE_SIZE
+        asked = (size + (apart - 1)) // apart
+        there = view(numbers.offset(low), (asked,), (apart,)).pad(WAVE_SIZE)
+        tile = load(there.window((WAVE_SIZE,), (0,)), LISTED)
+        below = (tile <= most) & (coordinates(tile, 0) < asked)
+        found = (whole(reduce_sum, where(below, splat_like(tile, 1, "i32"), 0)) - 1).maximum(0) * apart
+        search.carry(low + found, (size - found).minimum(apart))
+    place: Scalar = search.results[0]
+    return place
 
 
 def block_at(spec: Any, given: Any, batch: Scalar, cost: Scalar, *, varied: bool) -> Found:

@@ -229,14 +229,14 @@ class Shares(Struct, frozen=True):
             cost = workgroup * share
             if cost >= total:
                 return
-            number, head, place, _, begin, end = self._find(costs, arrays, cost)
+            number, head, place, _, begin, end = self._find(costs, arrays, cost - 1)
             if begin < boundary(cost, begin, end, self.beside, self.uncut) < end:
                 yield workgroup, number, head, place
 
     def _boundary(self, costs: Array, arrays: Mapping[str, Array], cost: int) -> int:
         if cost >= costs[-2]:
             return cost
-        found: int = boundary(cost, *self._find(costs, arrays, cost)[-2:], self.beside, self.uncut)
+        found: int = boundary(cost, *self._find(costs, arrays, max(cost - 1, 0))[-2:], self.beside, self.uncut)
         return found
 
     def _find(self, costs: Array, arrays: Mapping[str, Array], cost: int) -> tuple[int, int, int, int, int, int]:
@@ -255,7 +255,7 @@ class Shares(Struct, frozen=True):
         if not blocks.count:
             return []
         begin, end = int(blocks.first(head)), int(blocks.first(head + 1))
-        others = range(begin // share + 1, (end - 1) // share + 1)
+        others = range(begin // share + 1, end // share + 1)
         ends = [self._boundary(costs, arrays, one * share) for one in range(others.start, others.stop + 1)]
         own = zip(others, itertools.pairwise(ends), strict=True)
         return [None, *(one for one, (low, high) in own if begin < low < min(high, end))]

@@ -17,7 +17,7 @@ from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
 from ckmlir.ops.attention.backward.loop_kernel import Form, Sink, Span
 from ckmlir.ops.attention.backward.parts_kernel import Atomic, Slot
 from ckmlir.ops.attention.loop.block_rows_kernel import OneHead
-from ckmlir.ops.attention.loop.work_kernel import Side, Work, side_of
+from ckmlir.ops.attention.loop.work_kernel import Side, Work, sides_of
 from ckmlir.ops.attention.orders import ORDERS
 
 
@@ -127,11 +127,7 @@ WALKS: Mapping[str, Walk] = {"atomic": Added(), "slots": Stored(), "kept": Held(
 
 def sides(spec: Any, given: Any, batch: Scalar) -> tuple[Side, Side]:
     """Queries and keys of a sequence; `spec.sequences` has a word for each."""
-    q, k = (
-        side_of(word, given, name, batch, length)
-        for word, name, length in zip(spec.sequences, "qk", (given.sq, given.sk), strict=True)
-    )
-    return q, k
+    return sides_of(spec.sequences, given, batch)
 
 
 def dq_of_head(spec: Any, given: Any, q: Side, head: Scalar) -> Pointer:

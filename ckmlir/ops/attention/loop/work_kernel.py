@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -227,15 +227,40 @@ FINDERS: Mapping[str, Callable[[Turn, FmhaFwdSpec, SimpleNamespace], Turn]] = {
 
 def side_of(word: str, given: SimpleNamespace, name: str, batch: Scalar, length: Scalar) -> Side:
     """Queries or keys as a word of the specification has them; `length` is the arrays'."""
+    return _side(word, given, _listed(word, given, name, batch), batch, length)
+
+
+def sides_of(words: Sequence[str], given: SimpleNamespace, batch: Scalar) -> tuple[Side, Side]:
+    """Queries and keys of a sequence. What memory has of either is asked for before the other is waited for: LLVM keeps
+    this order. `together` would keep neighbours apart, which one load reads."""
+    found = [_listed(word, given, name, batch) for word, name in zip(words, "qk", strict=True)]
+    lengths = given.sq, given.sk
+    q, k = (_side(word, given, own, batch, one) for word, own, one in zip(words, found, lengths, strict=True))
+    return q, k
+
+
+def _listed(word: str, given: SimpleNamespace, name: str, batch: Scalar) -> Sequence[Scalar]:
+    """What memory has of a sequence's queries or keys."""
     if "start" in word:
-        starts = getattr(given, f"seqstart_{name}")
-        start = starts.scalar(batch)
-        own = getattr(given, f"seqlen_{name}").scalar(batch) if "length" in word else starts.scalar(batch + 1) - start
-        return Packed(own, start)
+        starts = getattr(given, f"seqstart_{name}").offset(batch)  # neighbours at one address, which one load reads
+        return starts.scalar(0), _length(given, name, batch) if "length" in word else starts.scalar(1)
     if "pages" in word:
-        count = given.kv_indptr.scalar(batch + 1) - given.kv_indptr.scalar(batch)
-        length = (count - 1) * given.page_keys + given.kv_last_page_lens.scalar(batch)
-        return Lengths((count > 0).select(length, 0), batch)
-    if "length" in word:
-        return Lengths(getattr(given, f"seqlen_{name}").scalar(batch), batch)
-    return Alike(length, batch)
+        indptr = given.kv_indptr.offset(batch)
+        return indptr.scalar(0), indptr.scalar(1), given.kv_last_page_lens.scalar(batch)
+    return [_length(given, name, batch)] if "length" in word else []
+
+
+def _length(given: SimpleNamespace, name: str, batch: Scalar) -> Scalar:
+    found: Scalar = getattr(given, f"seqlen_{name}").scalar(batch)
+    return found
+
+
+def _side(word: str, given: SimpleNamespace, listed: Sequence[Scalar], batch: Scalar, length: Scalar) -> Side:
+    if "start" in word:
+        start, other = listed
+        return Packed(other if "length" in word else other - start, start)
+    if "pages" in word:
+        begin, end, last = listed
+        count = end - begin
+        return Lengths((count > 0).select((count - 1) * given.page_keys + last, 0), batch)
+    return Lengths(listed[0], batch) if "length" in word else Alike(length, batch)
