@@ -116,7 +116,10 @@ def places(spec: ContractionSpec, work: Work) -> list[Operand]:
     steps = accumulate(reversed(positions), mul, initial=given.lda.multiple_of(spec.align[0]))
     dy = view(work.arrays["a"], (images, *positions, work.sizes["m"]), (*reversed([*steps]), 1))
     ragged = "k" in spec.pad
-    a = InQuads(_by_place(dy), work.row, bm, waves=spec.wave_count, vector=spec.align[0], ragged=ragged)
+    if windows.images % bk:  # waves have positions of their own, dy's and x's the same where lanes are dealt out alike
+        a: Rows = InQuads(_by_place(dy), work.row, bm, waves=spec.wave_count, vector=spec.align[0], ragged=ragged)
+    else:
+        a = Following(_by_place(dy), work.row, bm, (bm, bk if ragged else 1))
     b = InQuads(_by_place(x), work.column, bn, waves=spec.wave_count, vector=spec.align[1], ragged=ragged)
     return [Matrix("a", a, bk), Matrix("b", b, bk)]
 
