@@ -4,7 +4,9 @@
 
 For each product the cycles of all its kernels, without the time between them: of the default, and of the fastest of a
 list of blocks, schedules and parts of K. The last column is the default's cycles in relation to those: what is above
-1.10 leaves something to choose better. Every number is the model's. Prints a table and a JSON line.
+1.10 leaves something to choose better. Every number is the model's, with all workgroups of a compute unit simulated
+together: one alone makes too little of what many small blocks want of caches and memory. Prints a table and a JSON
+line.
 """
 
 from __future__ import annotations
@@ -80,7 +82,7 @@ def others(keys: dict[str, Any], target: Target) -> Iterator[tuple[int, dict[str
 def cycles(keys: dict[str, Any], target: Target) -> int:
     """Of all kernels of a product."""
     parameters = load(target.name)
-    found = model_kernels(GEMM, GEMM.problem(**keys), target, parameters, mode="analytic")
+    found = model_kernels(GEMM, GEMM.problem(**keys), target, parameters, mode="sampled")
     return round(sum(one.under(parameters).grid.cycles for one in found))
 
 

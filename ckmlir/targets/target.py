@@ -78,6 +78,8 @@ class Target(Struct, frozen=True, dict=True):
     registers: Registers
     lds_bytes: int
     """Most LDS of a workgroup, which is that of a compute unit."""
+    memory_bytes: float
+    """Bytes that memory gives all compute units in a cycle, at most."""
     lds_granule: int
     """LDS is allocated in multiples of this many bytes."""
     lds_accesses: tuple[LdsAccess, ...]

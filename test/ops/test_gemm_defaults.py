@@ -89,47 +89,47 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx950", {**LARGE, "schedule": "compv3"}, "compv3", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "schedule": "straight"}, "straight", (128, 128, 64), (2, 2)),  # B does not go through LDS
     ("gfx950", {**LARGE, "schedule": "async"}, "async", (128, 128, 64), (2, 2)),  # three large buffers do not fit
-    # Few rows: blocks that share sums are as small as parts allow; others leave few compute units idle.
+    # Few rows: what an estimate of steps, LDS, memory and parts takes the least time for.
     ("gfx942", {"m": 16, "n": 1024, "k": 8192}, "v4", (16, 16, 128), (1, 1)),
     ("gfx942", {"m": 28, "n": 384, "k": 4096}, "v4", (16, 16, 128), (1, 1)),
-    ("gfx942", {"m": 64, "n": 384, "k": 4096}, "v4", (16, 16, 128), (1, 1)),
+    ("gfx942", {"m": 64, "n": 384, "k": 4096}, "v4", (32, 32, 128), (2, 2)),
     ("gfx942", {"m": 64, "n": 1024, "k": 4096}, "v4", (32, 32, 128), (2, 2)),
-    # Long sums with A and B across K: squares, where low blocks have 16 rows.
-    ("gfx942", {"m": 64, "n": 4096, "k": 4096, "layout": "CRR"}, "compv4", (64, 64, 64), (2, 2)),
+    # Long sums with A and B across K: squares, where low blocks would have 16 rows.
+    ("gfx942", {"m": 32, "n": 4096, "k": 2048, "layout": "CRR"}, "compv4", (64, 64, 64), (2, 2)),
+    ("gfx942", {"m": 64, "n": 4096, "k": 4096, "layout": "CRR"}, "compv4", (32, 64, 128), (2, 2)),
     ("gfx942", {"m": 64, "n": 1024, "k": 25088, "layout": "CRR"}, "compv4", (32, 64, 128), (2, 2)),
-    ("gfx942", {"m": 16, "n": 4096, "k": 4096, "layout": "CRR"}, "v4", (16, 64, 128), (1, 4)),
+    ("gfx942", {"m": 16, "n": 4096, "k": 4096, "layout": "CRR"}, "v4", (16, 16, 128), (1, 1)),
     ("gfx90a", {"m": 64, "n": 1024, "k": 4096}, "compv4", (32, 64, 128), (2, 2)),
     ("gfx90a", {"m": 16, "n": 384, "k": 3072, "dtype": "i8"}, "compv3", (16, 16, 256), (1, 1)),
-    ("gfx942", {"m": 28, "n": 384, "k": 1536}, "v4", (16, 16, 128), (1, 1)),  # sums are too short to share
+    ("gfx942", {"m": 28, "n": 384, "k": 1536}, "v4", (16, 16, 128), (1, 1)),
     ("gfx90a", {"m": 28, "n": 384, "k": 1536}, "v4", (16, 16, 128), (1, 1)),  # two parts a compute unit
-    # Long products, and elements of four bytes: by how long steps and parts take together.
-    ("gfx90a", {"m": 16, "n": 1536, "k": 4096, "dtype": "i8"}, "compv3", (16, 32, 256), (1, 2)),
+    # Long products, and elements of four bytes.
+    ("gfx90a", {"m": 16, "n": 1536, "k": 4096, "dtype": "i8"}, "v4", (16, 64, 256), (1, 4)),
     ("gfx942", {"m": 64, "n": 512, "k": 8192, "dtype": "f32"}, "compv4", (32, 32, 64), (2, 2)),
-    ("gfx942", {"m": 28, "n": 1024, "k": 4096, "dtype": "f32"}, "compv3", (16, 32, 64), (1, 2)),
-    ("gfx942", {"m": 28, "n": 8192, "k": 1536, "dtype": "f32"}, "compv3", (16, 16, 64), (1, 1)),
-    ("gfx950", {"m": 64, "n": 384, "k": 1536, "dtype": "f32"}, "compv3", (32, 16, 64), (2, 1)),
-    ("gfx942", {"m": 28, "n": 2048, "k": 2048, "dtype": "xf32"}, "v4", (16, 32, 64), (1, 2)),
-    ("gfx90a", {"m": 16, "n": 1024, "k": 4096}, "v4", (16, 32, 128), (1, 2)),  # they would leave a third idle
-    ("gfx90a", {"m": 64, "n": 1024, "k": 2048}, "v4", (16, 16, 128), (1, 1)),  # these fill the chip as well
-    # Waves alone on their SIMDs: reads before products, or woven into long ones; several of a SIMD, and those that
-    # load two bytes: as others.
+    ("gfx942", {"m": 28, "n": 1024, "k": 4096, "dtype": "f32"}, "compv4", (16, 64, 64), (1, 4)),
+    ("gfx942", {"m": 28, "n": 8192, "k": 1536, "dtype": "f32"}, "compv4", (16, 64, 64), (1, 4)),
+    ("gfx950", {"m": 64, "n": 384, "k": 1536, "dtype": "f32"}, "v4", (32, 32, 64), (2, 2)),
+    ("gfx942", {"m": 28, "n": 2048, "k": 2048, "dtype": "xf32"}, "v4", (16, 64, 64), (1, 4)),
+    ("gfx90a", {"m": 16, "n": 1024, "k": 4096}, "v4", (16, 64, 128), (1, 4)),
+    ("gfx90a", {"m": 64, "n": 1024, "k": 2048}, "compv4", (32, 64, 128), (2, 2)),
+    # Waves with one tile: reads before products, or woven into long ones; those that load two bytes: as others.
     ("gfx942", {"m": 28, "n": 384, "k": 1536, "dtype": "i8"}, "v4", (16, 16, 256), (1, 1)),
     ("gfx90a", {"m": 28, "n": 384, "k": 1536, "dtype": "i8"}, "compv3", (16, 16, 256), (1, 1)),
-    ("gfx90a", {"m": 16, "n": 4096, "k": 1536, "dtype": "i8"}, "mem3", (16, 64, 256), (1, 4)),
+    ("gfx90a", {"m": 16, "n": 4096, "k": 1536, "dtype": "i8"}, "compv4", (16, 64, 256), (1, 4)),
     ("gfx942", {"m": 64, "n": 1024, "k": 1024}, "v4", (16, 16, 128), (1, 1)),
     ("gfx942", {"m": 64, "n": 2048, "k": 1024}, "v4", (16, 16, 128), (1, 1)),
-    ("gfx90a", {"m": 64, "n": 2048, "k": 2048}, "mem3", (16, 16, 128), (1, 1)),
-    ("gfx942", {"m": 64, "n": 1023, "k": 1023}, "mem3", (16, 16, 128), (1, 1)),
+    ("gfx90a", {"m": 64, "n": 2048, "k": 2048}, "compv4", (32, 64, 128), (2, 2)),
+    ("gfx942", {"m": 64, "n": 1023, "k": 1023}, "compv3", (32, 32, 128), (2, 2)),
     ("gfx942", {"m": 64, "n": 1024, "k": 1020}, "v4", (16, 16, 64), (1, 1)),  # eight loads of a tile would be many
-    ("gfx942", {"m": 1, "n": 8192, "k": 1536}, "v4", (16, 16, 128), (1, 1)),
-    ("gfx90a", {"m": 64, "n": 8192, "k": 1536}, "mem3", (16, 32, 64), (1, 2)),
+    ("gfx942", {"m": 1, "n": 8192, "k": 1536}, "v4", (16, 32, 128), (1, 2)),
+    ("gfx90a", {"m": 64, "n": 8192, "k": 1536}, "mem3", (32, 32, 128), (2, 2)),
     ("gfx90a", {"m": 16, "n": 4096, "k": 4096}, "v4", (16, 64, 128), (1, 4)),
-    ("gfx90a", {"m": 28, "n": 2048, "k": 2048}, "v4", (16, 16, 128), (1, 1)),
+    ("gfx90a", {"m": 28, "n": 2048, "k": 2048}, "v4", (16, 64, 128), (1, 4)),
     ("gfx950", {"m": 16, "n": 8192, "k": 1536}, "v4", (16, 16, 128), (1, 1)),
     ("gfx950", {"m": 16, "n": 1024, "k": 8192}, "v4", (16, 16, 128), (1, 1)),
-    ("gfx950", {"m": 28, "n": 1024, "k": 8192}, "v4", (16, 16, 128), (1, 1)),
+    ("gfx950", {"m": 28, "n": 1024, "k": 8192}, "v4", (16, 64, 128), (1, 4)),
     # Loads of single bytes: three steps of two lines would be too many.
-    ("gfx942", {"m": 16, "n": 512, "k": 333, "dtype": "fp8"}, "mem3", (16, 16, 128), (1, 1)),
+    ("gfx942", {"m": 16, "n": 512, "k": 333, "dtype": "fp8"}, "mem3", (16, 64, 128), (1, 4)),
     ("gfx942", {"m": 64, "n": 64}, "compv4", (64, 64, 64), (2, 2)),
     ("gfx942", {**LARGE, "schedule": "ping_pong"}, "ping_pong", (256, 256, 64), (2, 4)),
     # The named block stays: one buffer where two do not fit.

@@ -36,6 +36,8 @@ def test_the_tables_are_those_of_the_model_of_time(chip: str) -> None:
     assert vector_cycles(target, "math.exp2", 3).busy == 3 * parameters.integer("trans.cycles")
     assert VECTOR_ISSUE == parameters.integer("valu.cycles") == parameters.integer("compute_unit.turn")
     assert L1_BYTES == parameters.integer("memory.l1.bandwidth") == parameters.integer("vmem.bytes")
+    memory = parameters.number("memory.hbm.bandwidth") * 1000 / parameters.number("chip.clock")
+    assert target.memory_bytes == pytest.approx(memory, rel=1e-4)
     for kind in ("read", "write"):
         for width in (4, 8, 12, 16):
             banks, phase = phases_of(parameters, kind, width)

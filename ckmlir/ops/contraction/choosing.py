@@ -35,7 +35,7 @@ def in_other_blocks(problem: Problem, last: ContractionSpec, target: Target) -> 
 def planned(operator: str, asked: Problem, plan: Plan, sink: str, target: Target) -> ContractionSpec:
     """The kernel of a plan, whether the chip can run it or not."""
     problem = asked.parted() if sink == "partial" else asked
-    schedule, block, waves, columns, _ = plan
+    schedule, block, waves, columns = plan
     piece, sparse = problem.piece(block[2], target), problem.ld_index is not None
     taken = problem.taken(target)
     types = (taken or problem.dtype, taken or problem.b_dtype or problem.dtype)
@@ -80,7 +80,7 @@ def _sinks(problem: Problem, plan: Plan, target: Target) -> Iterator[str]:
     if 0 in (problem.m, problem.n):
         yield "store"
         return
-    split = problem.split_k or parts_that_pay(problem, plan.block, target, whole=plan.whole)
+    split = problem.split_k or parts_that_pay(problem, plan.block, target)
     if split > 1:
         yield REDUCTIONS[problem.reduction or "workspace"]
     if split == 1 or (problem.split_k is None and problem.longest_part is None):

@@ -32,14 +32,12 @@ class Plan(NamedTuple):
 
     Attributes:
         columns: of the matrix instruction; 0: of the largest that tiles the block.
-        whole: whether each block has all of K unless the request asks for parts.
     """
 
     schedule: str
     block: tuple[int, int, int]
     waves: tuple[int, int]
     columns: int = 0
-    whole: bool = False
 
 
 def plan_of(spec: ContractionSpec) -> Plan:
@@ -75,6 +73,7 @@ class Wish(NamedTuple):
         numbered: of A and B those whose expression has a number for each k, beside single elements across K.
         mixed: of A and B those whose expression has matrices along K and across it, one kind of which is loaded singly.
         products: (m, n) of each product of the launch, where they differ.
+        parts: of K, that workgroups share (None: open).
     """
 
     m: int
@@ -105,6 +104,7 @@ class Wish(NamedTuple):
     numbered: int = 0
     mixed: int = 0
     products: tuple[tuple[int, int], ...] = ()
+    parts: int | None = None
 
     def blocks(self, size: int) -> int:
         """Of so many rows and columns, those that the launch has."""
@@ -158,6 +158,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         computed=not all(expression.isidentifier() for expression in problem.combine),
         numbered=sum(map(_is_numbered, ("a", "b"), (problem,) * 2)),
         mixed=sum(map(_is_mixed, ("a", "b"), (problem,) * 2)),
+        parts=problem.split_k,
     )  # fmt: skip
 
 

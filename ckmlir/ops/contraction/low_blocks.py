@@ -1,0 +1,149 @@
+"""About how long blocks of few tiles take for a product of few rows, by which these and parts of K are chosen.
+
+One estimate for all types. A compute unit takes the workgroups that it has at a time as long as the longest of three:
+its steps one after the other, each of which multiplies and waits; their products on its SIMDs; and what passes through
+its L1 cache and LDS. All compute units together wait for memory. These overlap in part, so that the sum is that of a
+norm. Parts of K take a second kernel, which reads sums of all parts.
+
+The numbers were fitted to 1,270 kernels of 90 products by the model of time, with all workgroups of a compute unit
+simulated together: f16, fp8, i8 and f32, m of 1, 16, 28 and 64, n x k of 384x1536, 1024x4096, 1024x8192, 2048x2048,
+4096x4096 and 8192x1536, on three chips. benchmarks/results/few_rows.md has how good its choices are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ckmlir.ops.scalars import ceil_div
+from ckmlir.targets import Target
+
+TILE = 16
+"""Rows and columns that one wave has at least."""
+MOST_ROWS, MOST_TILES = 64, 16
+"""Of C, and of a block, up to which the estimate holds."""
+BEGIN = 2920
+"""Cycles from the launch until the first products, and from the last until all is stored."""
+WAIT_OF_ONE, WAIT = 250, 490
+"""Cycles that a step takes beside its products: of a workgroup of one wave, and of several, which wait for each other.
+"""
+DWORD, NARROW = 4, 15
+"""Bytes of a load below which each takes so many cycles of a step more: they are packed, and compared one by one."""
+NEAR = 33
+"""Bytes of A and B that a compute unit moves to LDS and from there in a cycle."""
+REACHED = 0.89
+"""What is reached of memory's peak, of which each compute unit that has a workgroup has its share, whether it needs
+that or not."""
+BUFFERS, MOST_WAVES = 2, 8
+"""LDS buffers of a workgroup, and waves of those that a compute unit has at a time."""
+SECOND, PART_CYCLES, SUMS = 1430, 26_400, 3.35
+"""Of parts: cycles of the second kernel, those of all compute units for each part, and bytes of sums that a compute
+unit writes and reads in a cycle."""
+OVERLAP = 4
+"""The norm of what overlaps in part."""
+SAVED = 16 * 128
+"""Bytes along K of the steps that parts have to save: the time between two kernels, which the model leaves out, is
+assumed to cost less than these."""
+MOST_PARTS, SUM_BYTES = 32, 4
+"""Parts at most; bytes of a partial sum."""
+
+
+class LowBlocks(NamedTuple):
+    """Blocks of a product of few rows.
+
+    Attributes:
+        rows, columns: of a block.
+        steps: of the loop that has all of K.
+        step_bytes: along K.
+        blocks: of C, in all batches.
+        products: cycles of the matrix instructions of a step for one tile.
+        load_bytes: of a lane's loads of A and B.
+        matrices: bytes of A and B.
+        sums: elements of C.
+    """
+
+    rows: int
+    columns: int
+    steps: int
+    step_bytes: int
+    blocks: int
+    products: float
+    load_bytes: int
+    matrices: int
+    sums: int
+
+    @property
+    def tiles(self) -> int:
+        """Of 16 x 16, in a block."""
+        return max(self.rows * self.columns // TILE**2, 1)
+
+    def workgroups(self, parts: int, target: Target) -> int:
+        """Of a compute unit, which has most."""
+        return ceil_div(max(self.blocks, 1) * parts, target.compute_units)
+
+    def cycles(self, parts: int, target: Target) -> float:
+        """Of all kernels, without the time between them."""
+        waves, each = min(self.tiles, target.simds), (self.rows + self.columns) * self.step_bytes
+        steps, own = ceil_div(self.steps, parts), self.workgroups(parts, target)
+        held = max(min(target.lds_bytes // (BUFFERS * each), MOST_WAVES // waves), 1)
+        wait = WAIT if waves > 1 else WAIT_OF_ONE
+        if self.load_bytes < DWORD:
+            wait += NARROW * each // (waves * target.wave_size * self.load_bytes)
+        chain = ceil_div(own, held) * steps * (self.products * ceil_div(self.tiles, target.simds) + wait)
+        multiplied = steps * self.products * ceil_div(own * self.tiles, target.simds)
+        near = own * steps * each / NEAR
+        workgroups = max(self.blocks, 1) * parts
+        share = own * min(workgroups, target.compute_units) / workgroups  # as if all units had as many
+        far = self.matrices * share / (REACHED * target.memory_bytes)
+        found = BEGIN + _norm(max(chain, multiplied), near, far)
+        if parts == 1:
+            return found
+        sums = self.sums * SUM_BYTES / SUMS
+        return found + SECOND + parts * (PART_CYCLES + sums) / target.compute_units
+
+    def best_parts(self, target: Target) -> int:
+        """How many parts of K take the least time, the fewest of them; 1 where that saves little."""
+        most = min(2 * target.compute_units // max(self.blocks, 1), self.steps, MOST_PARTS)
+        able = dict.fromkeys(even_parts(self.steps, parts) for parts in range(1, max(most, 1) + 1))
+        pay = (one for one in able if (self.steps - ceil_div(self.steps, one)) * self.step_bytes >= SAVED)
+        return min((1, *pay), key=lambda parts: self.cycles(parts, target))
+
+
+def _norm(*times: float) -> float:
+    longest: float = max(*times, 1.0)
+    total: float = sum((one / longest) ** OVERLAP for one in times)
+    found: float = longest * total ** (1 / OVERLAP)
+    return found
+
+
+def is_low(lengths: tuple[int, int, int], block: tuple[int, int, int]) -> bool:
+    """Whether the estimate holds of a product (m, n, k) in such blocks."""
+    return 0 < lengths[0] <= MOST_ROWS and block[0] * block[1] <= MOST_TILES * TILE**2
+
+
+def low_blocks(
+    lengths: tuple[int, int, int], count: int, block: tuple[int, int, int], held: tuple[str, int, int], target: Target,
+    *, merged: bool,
+) -> LowBlocks:  # fmt: skip
+    """Blocks of so many products (m, n, k) whose A and B are of a type, held in so many bits and loaded by so many
+    bytes. `merged`: of merged dimensions, such as patches, which come from memory once for many places of a window:
+    that is not counted.
+    """
+    m, n, k = lengths
+    rows, columns, depth = block
+    dtype, bits, load_bytes = held
+    return LowBlocks(
+        rows, columns, ceil_div(k, depth), max(depth * bits // 8, 1), count * ceil_div(m, rows) * ceil_div(n, columns),
+        tile_cycles(dtype, depth, target), load_bytes, 0 if merged else count * (m + n) * k * bits // 8,
+        count * m * n,
+    )  # fmt: skip
+
+
+def tile_cycles(dtype: str, depth: int, target: Target) -> float:
+    """Cycles of the matrix instructions of a step for one tile of C, so many elements deep; 0 for other types."""
+    able = target.mfmas(dtype)
+    return 2 * TILE * TILE * depth * target.simds / target.mfma_rate(able[0]) if able else 0
+
+
+def even_parts(steps: int, most: int) -> int:
+    """Parts of so many steps, at most so many, that none is without steps."""
+    return ceil_div(steps, ceil_div(steps, max(most, 1))) if steps else 1

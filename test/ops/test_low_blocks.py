@@ -1,0 +1,83 @@
+"""Products of few rows: what an estimate of their time chooses, and that it says of blocks what the model says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.contraction.low_blocks import LowBlocks, is_low, low_blocks
+from ckmlir.runtime.timing import model_kernels
+from ckmlir.sim.timing.parameters import load
+from ckmlir.targets import get_target
+
+GEMM = find_operator("gemm")
+GFX942 = get_target("gfx942")
+
+
+def blocks(m: int, n: int, k: int, block: tuple[int, int, int], *, load_bytes: int = 16) -> LowBlocks:
+    """Of one product in f16."""
+    return low_blocks((m, n, k), 1, block, ("f16", 16, load_bytes), GFX942, merged=False)
+
+
+def cycles(chip: str, keys: dict[str, Any]) -> float:
+    """Of all kernels of a product by the model, with all workgroups of a compute unit simulated together."""
+    parameters = load(chip)
+    found = model_kernels(GEMM, GEMM.problem(**keys), get_target(chip), parameters, mode="sampled")
+    return sum(one.under(parameters).grid.cycles for one in found)
+
+
+@pytest.mark.parametrize(("chip", "keys", "block", "parts", "schedule"), [
+    ("gfx90a", {"m": 1, "n": 1024, "k": 4096, "dtype": "f32"}, (16, 64, 64), 6, "compv4"),
+    ("gfx90a", {"m": 64, "n": 4096, "k": 4096}, (64, 64, 128), 1, "compv4"),  # B is read once
+    ("gfx90a", {"m": 64, "n": 384, "k": 1536}, (32, 32, 128), 4, "v4"),
+    ("gfx90a", {"m": 16, "n": 384, "k": 1536, "dtype": "i8"}, (16, 16, 256), 1, "compv3"),  # parts would save little
+    ("gfx942", {"m": 64, "n": 1024, "k": 4096, "dtype": "f32"}, (32, 32, 64), 8, "compv4"),
+    ("gfx942", {"m": 28, "n": 2048, "k": 2048, "dtype": "fp8"}, (16, 16, 256), 1, "v4"),
+    ("gfx942", {"m": 64, "n": 1024, "k": 4096, "split_k": 1}, (16, 16, 128), 1, "v4"),  # as is best with one part
+    ("gfx950", {"m": 64, "n": 384, "k": 1536, "dtype": "f32"}, (32, 32, 64), 8, "v4"),  # all steps on their way
+    ("gfx950", {"m": 64, "n": 4096, "k": 4096}, (32, 64, 128), 2, "mem3"),  # short products
+])  # fmt: skip
+def test_choices(chip: str, keys: dict[str, Any], block: tuple[int, ...], parts: int, schedule: str) -> None:
+    problem, target = GEMM.problem(**keys), get_target(chip)
+    spec = GEMM.spec(problem, target)
+    found = GEMM.launch(problem, spec, target).grid[2]
+    assert (spec.block, found, spec.schedule) == (block, parts, schedule)  # type: ignore[attr-defined]
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize(("chip", "keys", "other"), [
+    ("gfx90a", {"m": 64, "n": 2048, "k": 2048, "dtype": "f32"}, {"block": (16, 16, 64), "wave": (1, 1)}),
+    ("gfx942", {"m": 64, "n": 2048, "k": 2048}, {"block": (16, 16, 128), "wave": (1, 1), "split_k": 1}),
+    ("gfx950", {"m": 28, "n": 4096, "k": 4096}, {"block": (16, 16, 128), "wave": (1, 1), "split_k": 1}),
+    ("gfx90a", {"m": 48, "n": 2048, "k": 4097}, {"block": (16, 16, 128), "wave": (1, 1), "split_k": 1}),  # narrow loads
+])  # fmt: skip
+def test_choices_are_faster_by_the_model(chip: str, keys: dict[str, Any], other: dict[str, Any]) -> None:
+    """Than blocks of one wave, which rules of sizes alone took here."""
+    schedule = {"schedule": "mem3" if chip == "gfx90a" else "v4"}
+    assert cycles(chip, keys) < 0.95 * cycles(chip, {**keys, **other, **schedule})
+
+
+def test_what_time_depends_on() -> None:
+    plain = blocks(16, 1024, 8192, (16, 16, 128))
+    assert plain.cycles(1, GFX942) > plain.cycles(4, GFX942)
+    assert plain.cycles(5, GFX942) > plain.cycles(4, GFX942)  # 320 workgroups: some of 304 units have two
+    assert blocks(16, 1024, 8192, (16, 16, 128), load_bytes=2).cycles(1, GFX942) > plain.cycles(1, GFX942)
+    assert blocks(16, 8192, 8192, (16, 16, 128)).cycles(1, GFX942) > plain.cycles(1, GFX942)
+
+
+def test_parts() -> None:
+    """None of them is without steps, and none saves less than a second kernel is assumed to cost."""
+    assert blocks(16, 1024, 0, (16, 16, 128)).best_parts(GFX942) == 1
+    assert blocks(16, 1024, 1024, (16, 16, 128)).best_parts(GFX942) == 1
+    for k in (2048, 5000, 100_000):
+        low = blocks(16, 300, k, (16, 16, 128))
+        parts = low.best_parts(GFX942)
+        assert 1 < parts <= 32 and (parts - 1) * -(-low.steps // parts) < low.steps
+
+
+def test_where_the_estimate_holds() -> None:
+    assert is_low((64, 4096, 4096), (64, 64, 64)) and is_low((1, 1, 0), (16, 16, 64))
+    assert not is_low((65, 4096, 4096), (64, 64, 64)) and not is_low((64, 64, 64), (128, 64, 64))
+    assert not is_low((0, 64, 64), (16, 16, 64))
