@@ -21,6 +21,9 @@ reading and use.
 Of few arguments they do so as well where the steady loop reads many arrays. Each has four scalar registers in the loop,
 and before it an address, a size and a distance of rows, which the first step needs and the second again.
 
+So does the only turn where the steady loop loads and stores as often as single elements take: what that needs of scalar
+registers leaves too few for what comes behind.
+
 Of few arguments turns also do so where they load and store many elements one by one beside the steady loop, and they
 compute the wave's number anew there; stream-K, which has more, would keep 2 scalar registers more in lanes.
 
@@ -76,6 +79,12 @@ expressions combine kept up to 71 scalar registers in lanes before and behind it
 model they take .77 to 1.00 of the cycles so, with six .96 to 1.00, and 1.01 by one of 64 x 64 that kept none."""
 LINE = 64
 """Bytes of arguments that memory hands to scalar loads at a time."""
+MOST_STEADY, HALF = 50, 160
+"""Loads and stores of a steady loop, and bytes of arguments, beyond which they are read again behind it, too: where
+accesses differ in offsets and conditions these take scalar registers, and the arguments would take 40. Attention that
+stores its random bytes one by one, or gathers rows of f32 for one query, kept up to 7 in lanes. By the model it takes
+1.00 to 1.01 of the cycles so (1.015 where none was kept), but one query with fewer loads 1.05, and products of single
+elements, which have fewer arguments and registers to spare, 1.02."""
 LOAD, ADDRESSING = "rocdl.raw.ptr.buffer.load", ("rocdl.make.buffer.rsrc", "llvm.getelementptr")
 """What loads from a buffer, and what makes its resource."""
 ACCESSES = (LOAD, "rocdl.raw.ptr.buffer.store")
@@ -107,6 +116,8 @@ def _reload(function: ir.Operation) -> None:
             # take 1.02 of the cycles.
             if (arguments.are_many and turn.begin) or len(_arrays_read(flow, loop.places)) > MOST_ARRAYS:
                 _begin_anew(flow, turn, [loop], way, arguments, PIECE)
+            elif arguments.bytes > HALF and _accesses(flow, loop.places) > MOST_STEADY:
+                _begin_anew(flow, turn, [loop], way, arguments)
         elif steady:
             crowded = _accesses(flow, loop.places.difference(*(one.places for one in steady))) > MOST_ACCESSES
             copies = any(has_any(flow, one.places, COPY) for one in steady)
@@ -119,7 +130,7 @@ def _reload(function: ir.Operation) -> None:
 
 
 def _accesses(flow: Flow, places: Collection[int]) -> int:
-    """How many loads from buffers and stores to them blocks have."""
+    """How many loads from buffers, and stores to them, blocks have."""
     return sum(op.operation.name in ACCESSES for place in places for op in flow.blocks[place].operations)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from ckmlir.dialect.context import ck_context
-from ckmlir.lowering.reload_arguments import AHEAD, MOST_ACCESSES, PIECE, SEVERAL, ReloadArguments
+from ckmlir.lowering.reload_arguments import AHEAD, HALF, MOST_ACCESSES, MOST_STEADY, PIECE, SEVERAL, ReloadArguments
 from ckmlir.mlir import ir
 
 STORES = 3 * PIECE
@@ -110,3 +112,37 @@ def test_turns_of_several_arguments_keep_the_number_of_the_wave() -> None:
     """Stream-K would keep two scalar registers more in lanes otherwise."""
     text = turns_with(MOST_ACCESSES, rest=SEVERAL // 4)
     assert text.count("!llvm.ptr<4> -> i32") == 1 and text.count("rocdl.readfirstlane") == 1
+
+
+ONLY = """
+llvm.func @only(%count: i32, %scale: i64, %p: !llvm.ptr<8>, %q: !llvm.ptr<1>, ARGUMENTS) {
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %a = llvm.mlir.constant(dense<1.0> : vector<4xf16>) : vector<4xf16>
+  %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
+  llvm.br ^steady(%c : vector<4xf32>)
+^steady(%sum: vector<4xf32>):
+  STORES
+  %product = rocdl.mfma.f32.4x4x4f16 %a, %a, %sum, 0, 0, none
+    : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+  %go = llvm.icmp "sgt" %count, %zero : i32
+  llvm.cond_br %go, ^steady(%product : vector<4xf32>), ^behind
+^behind:
+  llvm.store %scale, %q : i64, !llvm.ptr<1>
+  llvm.return
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("stores", "rest", "again"),
+    [(MOST_STEADY + 1, HALF // 4, 1), (MOST_STEADY, HALF // 4, 0), (MOST_STEADY + 1, 1, 0)],
+)
+def test_what_is_behind_a_steady_loop_of_many_accesses_reads_again(stores: int, rest: int, again: int) -> None:
+    """Arguments of a kernel with one turn; with fewer accesses or arguments it has them as they are."""
+    store = "rocdl.raw.ptr.buffer.store %zero, %p, %zero, %zero, 0 : i32"
+    given = ", ".join(f"%m{number}: i32" for number in range(rest))
+    with ck_context(), ir.Location.unknown():
+        module = ir.Module.parse(ONLY.replace("STORES", "\n".join([store] * stores)).replace("ARGUMENTS", given))
+        ReloadArguments().apply(module)
+        _, behind = str(module).split("^bb2:")
+    assert behind.count("!llvm.ptr<4> -> i64") == again

@@ -150,13 +150,19 @@ SCALARS: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx90a", "fmha_fwd", {"h": 8, "hk": 1, "seqlens_q": (63, 100), "seqlens_k": (1, 300), "mask": "window:0,65,17",
                             "v_layout": "columns", "soft_cap": 30, "dropout": 0.2, "seeds": "memory"}),
     ("gfx942", "fmha_fwd", {"b": 2, "h": 16, "sq": 4096, "sk": 4001, "d": 128, "soft_cap": 9, "sink": 1}),
+    ("gfx950", "fmha_fwd", {"b": 2, "h": 16, "sq": 1024, "sk": 1000, "d": 64, "dtype": "fp8", "alibi": "batch",
+                            "dropout": 0.2, "randval": 1, "scales": "mx"}),
+    ("gfx950", "fmha_fwd", {"sq": 300, "sk": 512, "d": 128, "dtype": "fp4", "mask": "window:20,16", "dropout": 0.2,
+                            "randval": 1, "scales": "mx", "v_layout": "columns"}),
+    ("gfx950", "fmha_fwd_pagedkv", {"b": 4, "h": 2, "sq": 1, "sk": 512, "d": 160, "dtype": "f32", "page_size": 16}),
 ]
-"""What kept up to 66 scalar registers in lanes of vector registers, or, as the last, a vector register in memory."""
+"""What kept up to 66 scalar registers in lanes of vector registers, or soft cap 9 beside a sink a vector register in
+memory."""
 
 
-AROUND = ("gfx950", "fmha_fwd", {"b": 2, "h": 16, "sq": 1024, "sk": 1000, "d": 64, "dtype": "fp8", "alibi": "batch",
-                                 "dropout": 0.2, "randval": 1, "scales": "mx"})  # fmt: skip
 IN_LANES = pytest.mark.xfail(strict=True, reason="scalar registers in lanes around the loop")
+AROUND = ("gfx950", "fmha_batch_prefill", {"h": 2, "sq": 300, "sk": 512, "d": 64, "dtype": "fp8", "page_size": 1,
+                                           "scales": "page", "dropout": 0.2, "randval": 1, "lse": 1})  # fmt: skip
 
 
 @pytest.mark.parametrize(("chip", "name", "keys"), [
