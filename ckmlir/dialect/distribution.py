@@ -212,8 +212,7 @@ class Distribution(Struct, frozen=True, dict=True):
         """What is left when `dim` is reduced: the lanes and waves along it hold copies, its registers vanish."""
         self._check_dim(dim)
         kept = tuple(factor for factor in self.dims[dim] if factor.owner != REGISTER)
-        dims = self.dims[:dim] + self.dims[dim + 1 :]
-        return Distribution(*renumber(self.replicated + kept, dims))
+        return _renumbered(self.replicated + kept, self.dims[:dim] + self.dims[dim + 1 :])
 
     def along(self, dim: int) -> Distribution:
         """What is left when every dimension but `dim` is reduced: how a tile of one value for each index of it lies."""
@@ -228,15 +227,14 @@ class Distribution(Struct, frozen=True, dict=True):
         self._check_dim(dim)
         of_waves = tuple(factor for factor in self.dims[dim] if factor.owner == WAVE)
         of_lanes = tuple(factor for factor in self.dims[dim] if factor.owner == LANE)
-        dims = (of_waves, *self.dims[:dim], *self.dims[dim + 1 :])
-        return Distribution(*renumber(self.replicated + of_lanes, dims))
+        return _renumbered(self.replicated + of_lanes, (of_waves, *self.dims[:dim], *self.dims[dim + 1 :]))
 
     def expand(self, dim: int, length: int) -> Distribution:
         """A new dimension of `length` at position `dim`, wholly in the registers of each thread, the fastest there."""
         if not 0 <= dim <= self.rank or length < 1:
             raise ValueError(f"cannot insert a dimension of length {length} at {dim} of {self.rank}")
         new = (Factor(length, REGISTER, len(self.register_lengths)),)
-        return Distribution(self.replicated, (*self.dims[:dim], new, *self.dims[dim:]))
+        return _renumbered(self.replicated, (*self.dims[:dim], new, *self.dims[dim:]))
 
     def join(self, dim: int) -> Distribution:
         """Dimensions `dim` and `dim + 1` as one, the second the faster; no element moves."""
@@ -362,6 +360,12 @@ class Distribution(Struct, frozen=True, dict=True):
             ValueError: malformed text, or factors that do not make a distribution; the message quotes the part.
         """
         return Distribution(*parse(text))
+
+
+@lru_cache(maxsize=1024)
+def _renumbered(replicated: Row, dims: tuple[Row, ...]) -> Distribution:
+    """Remembered, with what it finds out about itself: every kernel of an operator reduces and stretches such tiles."""
+    return Distribution(*renumber(replicated, dims))
 
 
 def flatten(coordinates: Coordinates, lengths: Sequence[int]) -> Coordinates:

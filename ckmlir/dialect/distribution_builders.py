@@ -7,6 +7,7 @@ lanes, then the waves, and registers iterate over what is left. Neighbouring lan
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import gcd, prod
 from typing import Any
 
@@ -171,6 +172,7 @@ def lane_cells(lengths: Sequence[int], order: Sequence[int], waves: int, cell: i
     return found
 
 
+@lru_cache(maxsize=1024)
 def rows(count: int, length: int, waves: int, vector: int, waves_per_row: int = 1, lanes: int = LANES) -> Distribution:
     """`count` rows of `length` elements, each held by the lanes of `waves_per_row` waves in vectors of `vector`.
 

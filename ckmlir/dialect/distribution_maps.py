@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ckmlir.dialect.distribution import Coordinates, Distribution, flatten
 
 
+@lru_cache(maxsize=1024)
 def register_map(source: Distribution, target: Distribution) -> tuple[int, ...] | None:
     """For each register of `target` the register of `source` in the same thread that holds the same element.
 
@@ -20,6 +23,7 @@ def register_map(source: Distribution, target: Distribution) -> tuple[int, ...] 
     return _match(source, source.elements(), target, target.elements())
 
 
+@lru_cache(maxsize=1024)
 def broadcast_map(source: Distribution, target: Distribution, dim: int) -> tuple[int, ...] | None:
     """For each register of `target` the register of `source`, which lacks dimension `dim`, to repeat there.
 
@@ -34,6 +38,7 @@ def broadcast_map(source: Distribution, target: Distribution, dim: int) -> tuple
     return _match(source, source.elements(), target, flatten(np.delete(target.coordinates(), dim, axis=0), lengths))
 
 
+@lru_cache(maxsize=1024)
 def axis_map(source: Distribution, target: Distribution, dim: int) -> tuple[int, ...] | None:
     """For each register of `target` the register of `source`, a tile of one value an index of `dim`, that has its own.
 

@@ -106,6 +106,9 @@ class Divisors:
             if current not in depends and current not in self._found:
                 depends[current] = sources = _sources(current)
                 waiting += sources or ()
+        if len(depends) == 1 and not depends[item]:
+            self._found[item] = 1 if depends[item] is None else _evaluate(item, [])
+            return
         self._found.update(dict.fromkeys(depends, 0))
         changed = True
         while changed:

@@ -87,6 +87,13 @@ class TileType(Struct, frozen=True):
 
     def mlir(self) -> ir.Type:
         """The type. Raises ValueError where the distribution is of other lengths."""
+        key = (self.lengths, self.element, self.distribution)
+        found = _thread.tiles.get(key)
+        if found is None:
+            found = _thread.tiles[key] = self._made()
+        return found
+
+    def _made(self) -> ir.Type:
         text = UNKNOWN_DISTRIBUTION if self.distribution is None else str(self.distribution)
         if self.distribution is not None and tuple(self.distribution.lengths) != self.lengths:
             raise ValueError(_other_lengths(self.distribution, self.lengths))
@@ -196,6 +203,8 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.descriptions: dict[Any, TypeDescription] = {}
+        self.tiles: dict[Any, ir.Type] = {}
+        """By what they are made of: an element type belongs to a context, and so does the key."""
 
 
 _thread = _Thread()

@@ -11,9 +11,10 @@ import functools
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -192,13 +193,14 @@ def _notes(kernels: ir.OpView, argument_names: Mapping[str, Sequence[str]]) -> d
 
 def _serialize(work: ir.Operation, form: str) -> bytes:
     """Replace the gpu.module of `work` by a binary of LLVM's `form` ("isa" or "bin"), and return that binary."""
-    many_loads = _most_loads(work) > MANY_LOADS
+    size = _size(work)
+    many_loads = size.most_loads > MANY_LOADS
 
     def binary() -> bytes:
         if many_loads:
             set_backend_option(FROM_THE_END, True)
             set_backend_option(SCHEDULER, False)
-        return _binary(work, form)
+        return _binary(work, form, size)
 
     if many_loads or _carried(work) > MANY_REGISTERS:
         try:
@@ -232,8 +234,8 @@ def _given_up(end: str, printed: list[str]) -> str:
     return f"error: LLVM gave up on this kernel and {end}: {why}; this is a defect of ckmlir or of LLVM"
 
 
-def _binary(work: ir.Operation, form: str) -> bytes:
-    with resting_memory(*_size(work)):
+def _binary(work: ir.Operation, form: str, size: _Size) -> bytes:
+    with resting_memory(size.integer_arithmetic, size.branches):
         _run(work, f"gpu-module-to-binary{{format={form} toolkit={_toolkit()}}}")
     binary = next(op for op in work.regions[0].blocks[0].operations if op.operation.name == "gpu.binary")
     content: bytes = gpu_objects.ObjectAttr(ir.ArrayAttr(binary.attributes["objects"])[0]).object
@@ -247,22 +249,30 @@ def _kernels(work: ir.Operation) -> list[list[ir.Block]]:
     return [list(op.regions[0]) for op in inside if op.operation.name == "llvm.func"]
 
 
-def _size(work: ir.Operation) -> tuple[int, bool]:
-    """Integer operations of the kernels in `work`, and whether any kernel has more than one block."""
+class _Size(NamedTuple):
+    """How much of some things the kernels of a module have."""
+
+    integer_arithmetic: int
+    branches: bool
+    """Whether any kernel has more than one block."""
+    most_loads: int
+    """Loads through buffers in a kernel of one block, of the one that has most of them."""
+
+
+def _size(work: ir.Operation) -> _Size:
+    arithmetic = most_loads = 0
     kernels = _kernels(work)
-    operations = sum(view.name in INTEGER_ARITHMETIC for blocks in kernels for block in blocks for view in block)
-    return operations, any(len(blocks) > 1 for blocks in kernels)
+    for blocks in kernels:
+        names = Counter(view.name for block in blocks for view in block)
+        arithmetic += sum(names[name] for name in INTEGER_ARITHMETIC)
+        if len(blocks) == 1:
+            most_loads = max(most_loads, names[BUFFER_LOAD])
+    return _Size(arithmetic, any(len(blocks) > 1 for blocks in kernels), most_loads)
 
 
 def _carried(work: ir.Operation) -> int:
     """Most vector registers that LLVM allocates for what a block of a kernel gets from those before it."""
     return max((carried_beside_accumulators(blocks[1:]) for blocks in _kernels(work)), default=0)
-
-
-def _most_loads(work: ir.Operation) -> int:
-    """Loads through buffers in a kernel of one block, of the one that has most of them."""
-    single = (blocks[0] for blocks in _kernels(work) if len(blocks) == 1)
-    return max((sum(view.name == BUFFER_LOAD for view in block) for block in single), default=0)
 
 
 def _run(work: ir.Operation, pipeline: str) -> None:
@@ -286,10 +296,17 @@ def _toolkit() -> Path:
     for root in (cache_directory, lambda: user_directory("cache")):
         linker = root() / "toolkit" / "llvm" / "bin" / "ld.lld"
         try:
-            linker.parent.mkdir(parents=True, exist_ok=True)
-            if not linker.exists() or linker.read_bytes() != COPYING_LINKER:
+            if not _holds(linker, COPYING_LINKER):
+                linker.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(linker, COPYING_LINKER, executable=True)
             return linker.parents[2]
         except OSError as error:
             reason = error
     raise CodeGenerationError(f"no directory to keep a two-line script in: {reason}; set XDG_CACHE_HOME or TMPDIR")
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.read_bytes() == content
+    except FileNotFoundError:
+        return False

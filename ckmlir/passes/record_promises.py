@@ -48,6 +48,10 @@ ARITHMETIC = frozenset(
         "xori", "shli", "shrsi", "shrui", "extsi", "extui", "trunci", "select", "cmpi",
     )
 )  # fmt: skip
+MAKERS = ARITHMETIC | {
+    "arith.constant", "ck.promise", "ck.workgroup_id", "llvm.getelementptr", "llvm.inttoptr", "llvm.load",
+}  # fmt: skip
+"""Operations with one result that follows from their operands, if their types and attributes allow it."""
 CONTROL = ("scf.for", "scf.if", "scf.while")
 
 
@@ -85,11 +89,12 @@ def _keep_divisors(function: ir.Operation, promises: Sequence[ir.Operation]) -> 
             number = ir.BlockArgument(item).arg_number
             found[number] = lcm(found.get(number, 1), integer_of(promise, "divisor"))
     if found:
-        said = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(entry.arguments)
-        attributes = [{item.name: item.attr for item in ir.DictAttr(one)} if one else {} for one in said]
+        known = function.attributes
+        said = list(known["arg_attrs"]) if "arg_attrs" in known else [ir.DictAttr.get({})] * len(entry.arguments)
         for number, divisor in found.items():
-            attributes[number][ARGUMENT_DIVISOR] = integer(divisor)
-        function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(one) for one in attributes])
+            own = {item.name: item.attr for item in ir.DictAttr(said[number])}
+            said[number] = ir.DictAttr.get({**own, ARGUMENT_DIVISOR: integer(divisor)})
+        known["arg_attrs"] = ir.ArrayAttr.get(said)
 
 
 class _Near(Struct):
@@ -172,17 +177,20 @@ class _Recorder(Struct):
                     found.append(["is", self.number(argument), "argument", argument.arg_number])
         for view in block.operations:
             op = view.operation
-            if op in self.inside:
-                found.append(self._control(op))
-            elif op in self.near:
-                extent, number = extent_of(self.near[op], self.number)
-                found += [*extent, ["near", number, NEAR_BYTES, *_position(op)]]
-            elif op.name == "ck.promise":
+            name = op.name
+            if name in CONTROL:
+                if op in self.inside:
+                    found.append(self._control(op))
+            elif name == "ck.promise":
                 found.append(["multiple", self.number(op.operands[0]), integer_of(op, "divisor"), *_position(op)])
                 if op.results[0] in self.needed:
                     self.numbers[op.results[0]] = self.number(op.operands[0])
-            elif len(op.results) == 1 and op.results[0] in self.needed and _is_known(op):
-                found.append(["is", self.number(op.results[0]), *self._operation(op)])
+            elif name in MAKERS:
+                if op.results[0] in self.needed and _is_known(op):
+                    found.append(["is", self.number(op.results[0]), *self._operation(op)])
+            elif self.near and op in self.near:
+                extent, number = extent_of(self.near[op], self.number)
+                found += [*extent, ["near", number, NEAR_BYTES, *_position(op)]]
         return found
 
     def _operation(self, op: ir.Operation) -> list[Any]:

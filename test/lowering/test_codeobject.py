@@ -199,7 +199,12 @@ def test_a_home_that_cannot_be_written_to(context: ir.Context, monkeypatch: pyte
     assert emit_code_object(kernel(context), "gfx942").hsaco[:4] == b"\x7fELF"
 
 
-def test_standard_error_is_captured_and_given_back(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_standard_error_is_captured_and_given_back(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, in_memory: bool
+) -> None:
+    if not in_memory:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
     with captured_standard_error() as captured:
         os.write(2, b"inside\n")
     os.write(2, b"outside\n")

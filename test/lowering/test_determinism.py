@@ -132,5 +132,5 @@ def test_integer_operations_and_branches_of_all_kernels_are_counted() -> None:
             ir.Module.parse(f"module {{ gpu.module @m {{ {text} }} }}").operation
             for text in (straight, straight + branching)
         )
-        assert codeobject._size(one) == (1, False)
-        assert codeobject._size(both) == (2, True)
+        assert codeobject._size(one)[:2] == (1, False)
+        assert codeobject._size(both)[:2] == (2, True)
