@@ -7,11 +7,12 @@ vector arithmetic on every byte.
 
 from collections.abc import Iterable
 
+from ckmlir.dialect.build import producer
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.lowering.storage import as_fragment, as_integers, bitcast, bytes_of, integers_of
 from ckmlir.mlir import ir
-from ckmlir.passes.vectors import SLICE, is_join, part, shuffle
+from ckmlir.passes.vectors import SLICE, is_join, part, shuffle, splat
 
 BYTE, DWORD = 8, 4
 
@@ -78,10 +79,23 @@ def _slice(op: ir.Operation) -> None:
 def _join(op: ir.Operation) -> None:
     fragment = op.results[0].type
     with ir.InsertionPoint(op), op.location:
+        if (same := _repeated(op)) is not None:  # as words its bytes would be as many numbers
+            op.results[0].replace_all_uses_with(splat(same, bytes_of(fragment)))
+            op.erase()
+            return
         first, second = map(to_dwords, op.operands)
         dwords = shuffle(first, second, range(bytes_of(fragment) // DWORD))
         op.results[0].replace_all_uses_with(from_dwords(dwords, fragment))
     op.erase()
+
+
+def _repeated(join: ir.Operation) -> ir.Value | None:
+    """The byte that both parts repeat, if they do."""
+    owners = [producer(operand) for operand in join.operands]
+    if any(owner is None or owner.name != "vector.broadcast" for owner in owners):
+        return None
+    first, second = (owner.operands[0] for owner in owners if owner is not None)
+    return first if first == second else None
 
 
 def is_bytes(type_: ir.Type) -> bool:

@@ -25,7 +25,7 @@ from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.convert import convert, paired_halves, rounded_above, to_eight_bit, unlimited, upper_halves
-from ckmlir.lowering.halves import A_WORD, SIGNS, number
+from ckmlir.lowering.halves import A_WORD, codes, number
 from ckmlir.lowering.octets import octets
 from ckmlir.lowering.packed import words_of
 from ckmlir.lowering.storage import bitcast
@@ -70,10 +70,9 @@ def lower_dequantize(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     in_rounding = by_arithmetic and zeros is None and str(parts.scales.type.element_type) == "bf16"
     turned = packing.signed and _takes_back(state, zeros, scales) and not in_rounding
     if turned:
-        words = [arith.xori(word, number(SIGNS)) for word in words]
         eight = _splat(-packing.least, vectors.vector_type(count, ir.F32Type.get()))
         zeros = eight if zeros is None else value("arith.addf", zeros.type, [zeros, eight])
-    integers, unit, order = _apart(state, words, count, signed=packing.signed and not turned)
+    integers, unit, order = _apart(state, packing, words, count, signed=packing.signed and not turned)
     if large and (in_rounding or unit > MOST_OF_FACTORS):
         scales = _limited(scales)
     zeros, scales = (None if one is None else _ordered(one, order) for one in (zeros, scales))
@@ -96,9 +95,7 @@ def _denormals(packing: Packing, words: Sequence[ir.Value], scales: ir.Value, ze
     """The f16 of integers, of those without a sign less their zero points, times scales."""
     count, found = vectors.length_of(scales), []
     for place, word in enumerate(words):
-        flipped = arith.xori(word, number(SIGNS)) if packing.signed else word
-        sources = [arith.andi(one, number(mask)) for one in (flipped, arith.shrui(flipped, number(8)))
-                   for mask, _ in FIELDS]  # fmt: skip
+        sources = [codes(packing, one, mask) for one in (word, arith.shrui(word, number(8))) for mask, _ in FIELDS]
         for element in range(min(A_WORD, count - A_WORD * place)):
             half, first = divmod(element, len(sources))
             scale = vectors.element(scales, A_WORD * place + element)
@@ -147,10 +144,10 @@ def _takes_back(state: Lowering, zeros: ir.Value | None, scales: ir.Value | None
 
 
 def _apart(
-    state: Lowering, words: Sequence[ir.Value], count: int, *, signed: bool
+    state: Lowering, packing: Packing, words: Sequence[ir.Value], count: int, *, signed: bool
 ) -> tuple[ir.Value, float, list[int]]:
-    """All integers as f32, what each has to be multiplied by, and which of them each is: pairs are neighbours. Where
-    the chip has scaled conversions, these multiply those without a sign.
+    """All integers as f32, what each has to be multiplied by, and which of them each is: pairs are neighbours. Those
+    that have a sign, but are not `signed`, are 8 more. Where the chip has scaled conversions, these multiply.
     """
     found, f32 = dict[int, ir.Value](), ir.F32Type.get()
     least = None if signed or state.target.fp8 is None else LEAST[state.target.fp8]
@@ -159,7 +156,10 @@ def _apart(
         # In LLVM's sight these would be put together with shifts that find bytes, which are free.
         halves = [word, _hidden("v_lshrrev_b32 $0, 4, $1", word)]
         if not signed:
-            halves = [_hidden(f"v_and_b32 $0, {LOW:#x}, $1", one) for one in halves]
+            halves = [
+                codes(packing, one, LOW) if packing.signed else _hidden(f"v_and_b32 $0, {LOW:#x}, $1", one)
+                for one in halves
+            ]
         if least is not None:
             for place in (0, 1, 4, 5):
                 pair = _pair(halves[place % 2], place >= A_WORD // 2, least / unit)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import value
 from ckmlir.dialect.packing import Packing
+from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.storage import bitcast
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
@@ -37,12 +38,11 @@ def halves(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Value:
 
 def _integers(packing: Packing, word: ir.Value) -> list[ir.Value]:
     """Two's complement with the sign turned around is 8 more."""
-    flipped = arith.xori(word, number(SIGNS)) if packing.signed else word
-    shifted = arith.shrui(flipped, number(8))
+    shifted = arith.shrui(word, number(8))
     apart = []  # elements 0 and 4, 1 and 5, …
-    for source in (flipped, shifted):
+    for source in (word, shifted):
         for mask, factor, offset in ((0x000F000F, 1.0, -1024.0), (0x00F000F0, 1 / 16, -64.0)):
-            code = arith.ori(arith.andi(source, number(mask)), number(0x64006400))
+            code = codes(packing, source, mask, beside=0x64006400)
             pair = bitcast(vectors.from_elements([code]), _pair())
             apart.append(_back(pair, factor, offset + packing.least))
     found = []
@@ -51,6 +51,19 @@ def _integers(packing: Packing, word: ir.Value) -> list[ir.Value]:
             both = vectors.shuffle(apart[first], apart[first + 1], (half, 2 + half))
             found.append(vectors.element(bitcast(both, vectors.vector_type(1, _i32())), 0))
     return found
+
+
+def codes(packing: Packing, word: ir.Value, mask: int, beside: int = 0) -> ir.Value:
+    """The integers of a mask, those with a sign as what they are and 8 more, and `beside` them bits that are set.
+
+    v_bfi_b32 takes each bit of one of two constants, as the word says (CDNA3 ISA, VOP3): where a sign is turned around
+    that is one instruction. LLVM would take it for an exclusive or and a mask.
+    """
+    if not packing.signed:
+        found = arith.andi(word, number(mask))
+        return arith.ori(found, number(beside)) if beside else found
+    ones, zeros = (beside | mask & ~SIGNS), (beside | mask & SIGNS)
+    return assembly(_i32(), [word, number(ones), number(zeros)], "v_bfi_b32 $0, $1, $2, $3", "=v,v,s,v")
 
 
 def _back(pair: ir.Value, factor: float, offset: float) -> ir.Value:

@@ -18,7 +18,7 @@ import numpy as np
 from ckmlir.dialect import arith
 from ckmlir.dialect.packing import Packing
 from ckmlir.dialect.scalars import name_of
-from ckmlir.lowering.halves import SIGNS, number, permuted
+from ckmlir.lowering.halves import codes, number, permuted
 from ckmlir.lowering.storage import as_fragment, bitcast, integers_of
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
@@ -49,9 +49,8 @@ def octets(
     """
     found, name = [], name_of(fragment.element_type)
     for place, word in enumerate(words):
-        codes = arith.xori(word, number(SIGNS)) if name == "i8" and packing.signed else word
         apart = []
-        for odd, half in enumerate((codes, _shifted(codes, 4))):
+        for odd, half in enumerate((word, _shifted(word, 4))):
             if name != "i8":
                 apart.append(_floats(packing, half, name))
             elif zeros is None:
@@ -64,13 +63,13 @@ def octets(
     return as_fragment(bitcast(vectors.part(bytes_, 0, count), integers_of(fragment)), fragment)
 
 
-def _integers(packing: Packing, codes: ir.Value) -> ir.Value:
-    """The lower half of every byte, whose sign is turned around, as two's complement of the whole byte."""
-    low = arith.andi(codes, number(LOW))
+def _integers(packing: Packing, half: ir.Value) -> ir.Value:
+    """The lower half of every byte as two's complement of the whole byte."""
+    low = codes(packing, half, LOW)
     return arith.xori(arith.addi(low, number(0x78787878)), number(0x80808080)) if packing.signed else low
 
 
-def _differences(packing: Packing, codes: ir.Value, zeros: ir.Value) -> ir.Value:
+def _differences(packing: Packing, half: ir.Value, zeros: ir.Value) -> ir.Value:
     """The same less a zero point each. 128 and more than it takes, of zero points with a sign 128 more, keeps borrows
     out of the bytes above; the sum, turned around, is 128 less.
     """
@@ -78,7 +77,7 @@ def _differences(packing: Packing, codes: ir.Value, zeros: ir.Value) -> ir.Value
         rest = arith.subi(number(0xF8F8F8F8), arith.xori(zeros, number(0x80808080)))
     else:
         rest = arith.subi(number(0x80808080), zeros)
-    return arith.xori(arith.addi(arith.andi(codes, number(LOW)), rest), number(0x80808080))
+    return arith.xori(arith.addi(codes(packing, half, LOW), rest), number(0x80808080))
 
 
 def _every_other(zeros: ir.Value, start: int) -> ir.Value:
@@ -89,12 +88,12 @@ def _every_other(zeros: ir.Value, start: int) -> ir.Value:
     return vectors.element(word, 0)
 
 
-def _floats(packing: Packing, codes: ir.Value, name: str) -> ir.Value:
+def _floats(packing: Packing, half: ir.Value, name: str) -> ir.Value:
     """The lower half of every byte, looked up."""
     by_code = np.arange(CODES) - CODES * (packing.signed & (np.arange(CODES) >= CODES // 2))
     by_whole, by_low = _tables(by_code.astype(FLOATS[name]).view(np.uint8).tolist())
     found = [
-        permuted(number(table[1]), number(table[0]), arith.andi(codes, number(mask)))
+        permuted(number(table[1]), number(table[0]), arith.andi(half, number(mask)))
         for table, mask in ((by_whole, LOW), (by_low, LOWEST))
     ]
     return arith.xori(found[0], found[1])

@@ -169,10 +169,11 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
-  // What a vector repeats is converted once, and not put into words before.
+  // What a vector repeats is converted once, not put into words before, and not extended where it was loaded.
   // CHECK-LABEL: llvm.func @from_repeated_bytes
-  // CHECK-NOT: arith.shli
-  // CHECK-COUNT-2: arith.sitofp %{{.*}} : i8 to f32
+  // CHECK-NOT: arith.sitofp
+  // CHECK-COUNT-2: v_cvt_f32_i32_sdwa $0, sext($1) dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_0
+  // CHECK-NOT: v_cvt_f32_i32_sdwa
   // CHECK-NOT: arith.sitofp
   // CHECK: vector.from_elements %[[A:.*]], %[[A]], %[[B:.*]], %[[B]] : vector<4xf32>
   func.func @from_repeated_bytes(%x: vector<2xi8>) attributes {ck.waves = 1 : i32} {

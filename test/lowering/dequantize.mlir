@@ -6,10 +6,11 @@
 // RUN: ckmlir-opt %t.950 --ck-lower-fragments | filecheck %s --check-prefixes CHECK,GFX950
 
 module attributes {ck.target = "CHIP"} {
-  // The sign is turned around once a word; a mask for every two integers, which stay in place as denormals.
+  // The sign is turned around by what leaves every two integers alone, which stay in place as denormals.
   // CHECK-LABEL: llvm.func @halves
-  // CHECK-COUNT-1: arith.xori
-  // CHECK-COUNT-4: arith.andi
+  // CHECK-NOT: arith.xori
+  // CHECK-COUNT-4: v_bfi_b32 $0, $1, $2, $3
+  // CHECK-NOT: v_bfi_b32
   // CHECK-NOT: arith.andi
   // CHECK-COUNT-2: v_fma_mixlo_f16 $0, $1, $2, $3 op_sel:[0,0,0] op_sel_hi:[1,0,0]\0Av_fma_mixhi_f16 $0, $4, $5, $6 op_sel:[0,0,0] op_sel_hi:[1,0,0]
   // CHECK-COUNT-2: v_fma_mixlo_f16 $0, $1, $2, $3 op_sel:[1,0,0] op_sel_hi:[1,0,0]\0Av_fma_mixhi_f16 $0, $4, $5, $6 op_sel:[1,0,0] op_sel_hi:[1,0,0]
@@ -37,7 +38,7 @@ module attributes {ck.target = "CHIP"} {
   // GFX942-COUNT-8: llvm.call_intrinsic "llvm.amdgcn.fmed3"
   // GFX950-NOT: fmed3
   // GFX942: math.fma
-  // GFX950: arith.xori
+  // GFX950-COUNT-2: v_bfi_b32
   // GFX950-NOT: cvt.off
   // GFX950-COUNT-4: rocdl.cvt.scalef32.pk.f32.fp8
   // GFX950: arith.truncf
@@ -91,7 +92,7 @@ module attributes {ck.target = "CHIP"} {
 
   // In 8-bit floats zero points are integers, so that integers with a sign are read as 8 more, two at once, as well.
   // CHECK-LABEL: llvm.func @float_octets
-  // CHECK-COUNT-1: arith.xori
+  // CHECK-COUNT-2: v_bfi_b32
   // CHECK-NOT: cvt.off
   // GFX942-COUNT-4: rocdl.cvt.pk.f32.fp8
   // GFX950-COUNT-4: rocdl.cvt.scalef32.pk.f32.fp8

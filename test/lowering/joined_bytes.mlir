@@ -16,4 +16,18 @@ module attributes {ck.target = "gfx942"} {
     "ck.lds_write"(%crossed, %l) {distribution = "d0: 16@lane, d1: 4@lane 16@y0", registers = array<i32: 0, 1>} : (vector<2xi8>, !ck.lds<[16, 64], i8>) -> ()
     return
   }
+
+  // Two parts that repeat one byte are a longer vector that repeats it: no words, of whose bytes each would be converted.
+  // CHECK-LABEL: llvm.func @repeated
+  // CHECK-NOT: vector.shuffle
+  // CHECK-COUNT-1: v_cvt_f32_i32_sdwa
+  // CHECK-NOT: v_cvt_f32_i32_sdwa
+  // CHECK-NOT: arith.sitofp
+  // CHECK: llvm.return
+  func.func @repeated(%x: i8) attributes {ck.waves = 1 : i32} {
+    %some = vector.broadcast %x : i8 to vector<4xi8>
+    %more = vector.shuffle %some, %some [0, 1, 2, 3, 4, 5, 6, 7] : vector<4xi8>, vector<4xi8>
+    %0 = "ck.convert"(%more) : (vector<8xi8>) -> vector<8xf32>
+    return
+  }
 }
