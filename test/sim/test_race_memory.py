@@ -23,7 +23,7 @@ from ckmlir.sim import CheckFailure, Finding, Simulator, state
 from ckmlir.sim.checks import layout, race_memory, race_table, recording
 from ckmlir.sim.checks.layout import Use
 from ckmlir.sim.checks.monitor import Monitor
-from ckmlir.sim.checks.variants import is_atomic_load
+from ckmlir.sim.checks.variants import is_atomic_load, is_atomic_store
 from ckmlir.sim.decode import decode
 from ckmlir.sim.errors import SimulationError
 from ckmlir.sim.ir_text import FIND_ENTRY
@@ -33,7 +33,11 @@ from ckmlir.sim.memory import MemoryTable, aligned_bytes
 BYTES = 300
 RECORDS = 1 << 20  # an address that stands for the first record
 START = "s_load_dwordx2 s[2:3], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\n"
-NAMES = {Use.READ: "read", Use.WRITE: "write", Use.ATOMIC: "atomic", Use.ATOMIC_READ: "atomic_read"}
+NAMES = {
+    Use.READ: "read", Use.WRITE: "write", Use.ATOMIC: "atomic", Use.ATOMIC_READ: "atomic_read",
+    Use.ATOMIC_WRITE: "atomic_write",
+}  # fmt: skip
+ATOMIC_WRITES = (Use.ATOMIC, Use.ATOMIC_WRITE)
 ATTRIBUTES = "attributes #1 = { nounwind noinline }\n"
 DECLARATIONS = """
 declare i64 @llvm.cttz.i64(i64, i1 immarg)
@@ -116,14 +120,14 @@ class Byte:
         def unordered(other: int) -> bool:
             return other not in (0, turn[0]) and not turn[2] <= other < turn[1]
 
-        if unordered(self.writer) and not (self.atomic and use in (Use.ATOMIC, Use.ATOMIC_READ)):
+        if unordered(self.writer) and not (self.atomic and use in (*ATOMIC_WRITES, Use.ATOMIC_READ)):
             return layout.Kind.RACE_WITH_WRITE
-        kinds = {Use.WRITE: (Use.READ, Use.ATOMIC_READ), Use.ATOMIC: (Use.READ,)}.get(use, ())
+        kinds = {Use.WRITE: (Use.READ, Use.ATOMIC_READ), **dict.fromkeys(ATOMIC_WRITES, (Use.READ,))}.get(use, ())
         return layout.Kind.RACE_WITH_READ if any(unordered(one) for k in kinds for one in self.readers[k]) else None
 
     def enter(self, use: int, turn: tuple[int, int, int]) -> None:
-        if use in (Use.WRITE, Use.ATOMIC):
-            self.writer, self.atomic = turn[0], use == Use.ATOMIC
+        if use in (Use.WRITE, *ATOMIC_WRITES):
+            self.writer, self.atomic = turn[0], use in ATOMIC_WRITES
             return
         last, second = self.readers[use]
         if last != turn[0]:
@@ -329,6 +333,66 @@ def test_atomic_loads_do_not_race_with_atomic_updates_and_plain_ones_do(target: 
         assert races(loading(load, ""), target) == [], load
     wide = 'load atomic i64, ptr addrspace(1) %p syncscope("agent") monotonic, align 8'
     assert races(loading(wide, WIDE_ADD, "i64"), target) == []
+
+
+AGENT_LOAD = 'load atomic i32, ptr addrspace(1) %p syncscope("agent") acquire, align 4'
+FLAG = '  store atomic i32 %id, ptr addrspace(1) %p syncscope("agent") release, align 4\n'
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_atomic_stores_do_not_race_with_atomic_loads_and_with_plain_ones_do(target: str) -> None:
+    assert races(loading(AGENT_LOAD, FLAG), target) == []
+    assert races(
+        loading(AGENT_LOAD, FLAG.replace("store atomic", "store volatile").split(" syncscope")[0] + "\n"), target
+    )
+    assert races(loading(AGENT_LOAD, FLAG.replace("agent", "workgroup")), target)
+    plain = "  %seen = load i32, ptr addrspace(1) %p\n" + FLAG.replace("%id", "%seen")
+    assert races(loading(AGENT_LOAD, plain), target)
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_data_behind_a_flag_that_is_stored_is_ordered_by_it(target: str) -> None:
+    """Each workgroup looks at the flag, then reads and writes the data, and stores the flag; without the look, or where
+    the store is a plain one, the data race."""
+    look = f"  %seen = {AGENT_LOAD}\n"
+    data = (
+        "  %d = getelementptr i32, ptr addrspace(1) %p, i32 64\n"
+        "  %old = load i32, ptr addrspace(1) %d\n  %new = add i32 %old, %seen\n  store i32 %new, ptr addrspace(1) %d\n"
+    )
+    last = "load i32, ptr addrspace(1) %d"
+    assert races(loading(last, look + data + FLAG), target) == []
+    assert races(loading(last, data.replace("%seen", "1") + FLAG), target)
+    assert races(loading(last, look + data + STORE), target)
+
+
+@pytest.mark.parametrize(
+    ("target", "store"),
+    [
+        pytest.param("gfx90a", FLAG, id="on gfx90a it looks like any other"),
+        pytest.param(
+            "gfx942", FLAG.replace('syncscope("agent") ', ""), id="of system scope it looks like a volatile one"
+        ),
+    ],
+)
+@pytest.mark.xfail(strict=True, reason="these are taken for plain stores")
+def test_atomic_stores_that_look_like_others(target: str, store: str) -> None:
+    assert races(loading(AGENT_LOAD, store), target) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "atomic"),
+    [
+        ("gfx90a", "global_store_dword v1, v4, s[2:3] glc", False),
+        ("gfx942", "global_store_dword v1, v4, s[2:3] sc1", True),
+        ("gfx942", "global_store_dword v1, v4, s[2:3] sc0", False),
+        ("gfx942", "global_store_dword v1, v4, s[2:3] nt", False),
+        ("gfx942", "global_store_dwordx4 v1, v[4:7], s[2:3] sc1", False),
+        ("gfx942", "global_store_dword v1, v4, s[2:3] sc0 sc1", False),
+        ("gfx950", "buffer_store_short v1, v0, s[4:7], 0 offen sc1", True),
+    ],
+)
+def test_which_stores_are_atomic(target: str, text: str, atomic: bool) -> None:
+    assert is_atomic_store(decode(words_of(text, target).ljust(8, b"\0"), 0, target)) == atomic
 
 
 def test_plain_loads_between_atomic_ones_are_remembered() -> None:

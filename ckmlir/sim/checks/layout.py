@@ -69,4 +69,4 @@ FIRST_OF_WAIT = Kind.EARLY_REGISTER
 class Use:
     """What an access does, as the compiled checks see it."""
 
-    READ, WRITE, ATOMIC, ATOMIC_READ, SAME = range(5)  # SAME: a write of what is there already
+    READ, WRITE, ATOMIC, ATOMIC_READ, SAME, ATOMIC_WRITE = range(6)  # SAME: a write of what is there already

@@ -56,8 +56,8 @@ def _in_memory(b: HandlerBuilder, use: int) -> bool:
 
 
 def _check_races(b: HandlerBuilder, mask: str, bytes: int, use: int, place: str, same: str = "") -> None:
-    """Check the noted addresses for races. An atomic load is atomic in the lanes where it is aligned. `same`: lanes (an
-    i64) of a write that write what is there."""
+    """Check the noted addresses for races. An atomic load or store is atomic in the lanes where it is aligned. `same`:
+    lanes (an i64) of a write that write what is there."""
     parts = [(b.assign(f"and i64 {mask}, {b.assign(f'xor i64 {same}, -1')}"), use), (same, Use.SAME)] if same else []
     if _in_lds(b, use):
         for lanes, what in parts or [(mask, use)]:
@@ -66,9 +66,12 @@ def _check_races(b: HandlerBuilder, mask: str, bytes: int, use: int, place: str,
     if not _in_memory(b, use):
         return
     parts = parts or [(mask, use)]
-    if use == Use.READ and b.key.modifier("atomic"):
+    if use in (Use.READ, Use.WRITE) and b.key.modifier("atomic"):
         odd = _misaligned(b, mask, bytes)
-        parts = [(b.assign(f"xor i64 {mask}, {odd}"), Use.ATOMIC_READ), (odd, Use.READ)]
+        parts = [
+            (b.assign(f"xor i64 {mask}, {odd}"), Use.ATOMIC_READ if use == Use.READ else Use.ATOMIC_WRITE),
+            (odd, use),
+        ]
     for lanes, what in parts:
         name = race_memory.memory_helper(what)
         b.emit(f"call void @{name}(i64 {lanes}, ptr {place}, ptr %wave, ptr %record, i64 {bytes})")

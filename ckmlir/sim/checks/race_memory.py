@@ -1,5 +1,7 @@
 """The race check of memory that workgroups share: who accessed which byte last.
 
+Atomic are updates, and loads and stores as far as their bits tell (`variants.py`).
+
 A turn is one wave's run from barrier to barrier; turns are numbered from 1 in the order in which they are simulated.
 Two accesses are ordered when they are in one turn, or in one workgroup with a barrier between. An access conflicts with
 an earlier one that is not ordered before it if one of the two writes and not both are atomic.
@@ -31,12 +33,15 @@ _WRITER, _READER, _ATOMIC_READER, _WRITE_RECORD, _READ_RECORD = 0, 1, 3, 5, 6  #
 _PLAIN_USE, _ATOMIC_USE = 0b11111, 0b00111  # positions whose turns conflict with a write
 _H = "<8 x i32>"
 
-_WRITES = (Use.WRITE, Use.ATOMIC, Use.SAME)
+_WRITES = (Use.WRITE, Use.ATOMIC, Use.SAME, Use.ATOMIC_WRITE)
+_ATOMIC = (Use.ATOMIC, Use.ATOMIC_READ, Use.ATOMIC_WRITE)
 _NAMES = {
-    Use.READ: "read", Use.WRITE: "write", Use.ATOMIC: "atomic", Use.ATOMIC_READ: "atomic_read", Use.SAME: "same"
+    Use.READ: "read", Use.WRITE: "write", Use.ATOMIC: "atomic", Use.ATOMIC_READ: "atomic_read", Use.SAME: "same",
+    Use.ATOMIC_WRITE: "atomic_write",
 }  # fmt: skip
 _CONFLICTS = {
-    Use.READ: 1, Use.ATOMIC_READ: 1, Use.WRITE: _PLAIN_USE, Use.ATOMIC: _ATOMIC_USE, Use.SAME: _PLAIN_USE
+    Use.READ: 1, Use.ATOMIC_READ: 1, Use.WRITE: _PLAIN_USE, Use.ATOMIC: _ATOMIC_USE, Use.SAME: _PLAIN_USE,
+    Use.ATOMIC_WRITE: _ATOMIC_USE,
 }  # fmt: skip
 
 
@@ -113,7 +118,7 @@ def _conflict(use: int) -> str:
   %ordered_bits = bitcast <8 x i1> %ordered to i8
   %unordered = xor i8 %ordered_bits, -1
 """
-    if use not in (Use.ATOMIC, Use.ATOMIC_READ):
+    if use not in _ATOMIC:
         return text + f"  %conflict = and i8 %unordered, {_CONFLICTS[use]}\n"
     return (
         text
@@ -199,7 +204,7 @@ begin:
   %turn = trunc i64 %turn64 to i32
   %group_start = trunc i64 %group64 to i32
   %span = trunc i64 %span64 to i32
-  %write_turn = or i32 %turn, {_ATOMIC_WRITER if use == Use.ATOMIC else 0}
+  %write_turn = or i32 %turn, {_ATOMIC_WRITER if use in (Use.ATOMIC, Use.ATOMIC_WRITE) else 0}
 {_splat("turn", "%turn")}{_splat("group_start", "%group_start")}{_splat("span", "%span")}
   %record_bits = ptrtoint ptr %record to i64
   %into_records = sub i64 %record_bits, %records

@@ -12,6 +12,7 @@ from ckmlir.sim.decode.instruction import Instruction
 from ckmlir.sim.selected import Selected
 
 _MEMORY = ("ds_", "buffer_", "global_", "flat_", "scratch_", "s_load_", "s_store_", "s_buffer_", "s_atomic_")
+_ATOMIC_STORE = re.compile(r"(buffer|global|flat)_store_(byte|short|dword|dwordx2)")
 _ATOMIC_LOAD = re.compile(r"(buffer|global|flat)_load_([us]byte(_d16(_hi)?)?|[us]?short(_d16(_hi)?)?|dword|dwordx2)")
 _IN_REGISTERS = ("ds_permute", "ds_bpermute", "ds_swizzle")
 
@@ -40,6 +41,18 @@ def is_atomic_load(instruction: Instruction) -> bool:
     return any(instruction.modifiers.get(name) for name in bits) and not instruction.modifiers.get("nt")
 
 
+def is_atomic_store(instruction: Instruction) -> bool:
+    """Whether a store of at most 8 bytes is how an atomic store of agent scope is compiled.
+
+    LLVM's AMDGPU user guide, "Memory Model gfx942", code sequences of `store atomic monotonic`: sc1=1 at agent scope.
+    One of system scope looks like a volatile store (both bits), and on gfx90a like any other: here plain.
+    """
+    if not _ATOMIC_STORE.fullmatch(instruction.mnemonic) or instruction.target == "gfx90a":
+        return False
+    given = instruction.modifiers.get
+    return bool(given("sc1")) and not given("sc0") and not given("nt")
+
+
 def checked(selected: Selected, instruction: Instruction, flags: int) -> Selected:
     """The variant of an instruction's handler that makes the checks in `flags`; the handler itself where there is
     nothing to check."""
@@ -50,6 +63,7 @@ def checked(selected: Selected, instruction: Instruction, flags: int) -> Selecte
         wanted = flags & (layout.IN_HANDLERS if to_lds else layout.IN_HANDLERS & ~layout.WAIT)
     if not wanted:
         return selected
-    atomic = (("atomic", 1),) if wanted & layout.RACE and is_atomic_load(instruction) else ()
+    is_atomic = is_atomic_load(instruction) or is_atomic_store(instruction)
+    atomic = (("atomic", 1),) if wanted & layout.RACE and is_atomic else ()
     modifiers = tuple(sorted((*selected.key.modifiers, *atomic, ("checks", wanted))))
     return replace(selected, key=selected.key._replace(modifiers=modifiers))
