@@ -206,6 +206,43 @@ def test_units_follow_the_rows_of_an_expert() -> None:
         assert FUSED.problem(t=entries, topk=1, e=8, shuffled=32).first.unit == max(unit, 32)
 
 
+HIGH = {"t": 161, "e": 1, "topk": 1, "hidden": 384 * 128, "inter": 64}
+"""Two units of 160, so 384 blocks of down: three for two of gfx950's compute units."""
+
+
+@pytest.mark.parametrize(
+    ("chip", "keys", "unit"),
+    [
+        ("gfx950", {}, 160),
+        ("gfx950", {"reduction": "atomic", "out": "f32"}, 160),
+        ("gfx942", {}, 128),
+        ("gfx90a", {}, 128),
+        ("gfx950", {"unit": 128}, 128),
+        ("gfx950", {"hidden": 383 * 128}, 160),
+        ("gfx950", {"hidden": 382 * 128}, 128),
+        ("gfx950", {"inter": 32}, 128),
+        ("gfx950", {"dtype": "f32"}, 128),
+        ("gfx950", {"dtype": "fp8"}, 128),
+        ("gfx950", {"shuffled": 16}, 128),
+        ("gfx950", {"between": "lds"}, 128),
+    ],
+    ids=str,
+)
+def test_units_of_high_blocks(chip: str, keys: dict[str, Any], unit: int) -> None:
+    """Of a layer that names none, on a chip that copies whole vectors to LDS and for as many blocks as it needs."""
+    problem, target = FUSED.problem(**{**HIGH, **keys}), get_target(chip)
+    spec = FUSED.spec(problem, target)
+    assert not FUSED.mismatches(problem, spec, target)
+    assert unit % spec.block[0] == 0
+    assert (spec.block[0] == 160) == (unit == 160)
+    sizes = {one.name: one.nbytes for one in FUSED.workspaces(problem, spec, target)}
+    assert sizes["sorted_ids"] == 4 * 2 * unit
+
+
+def test_a_layer_in_units_of_high_blocks() -> None:
+    run("fused_moe", "gfx950", dtype="bf16", **HIGH)
+
+
 @pytest.mark.parametrize(
     ("name", "keys", "words"),
     [

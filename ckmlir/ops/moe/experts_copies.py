@@ -12,6 +12,7 @@ from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_blocks import (
     BLOCKS,
+    DEPTH,
     NARROW_COLUMNS,
     SHORT,
     SHORTEST,
@@ -24,6 +25,7 @@ from ckmlir.ops.moe.experts_blocks import (
     turns_of,
 )
 from ckmlir.ops.moe.experts_problem import ACCUMULATORS, ExpertsProblem
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.linearity import is_linear
 from ckmlir.targets import Target
@@ -39,6 +41,7 @@ read less of LDS than lower ones, and an expert of 480 to 640 rows is four. By t
 32 experts of 4, in us of units of 128 and of these: down, n = 1024, k = 512 27.6 and 18.6, gate and up, n = 512, k =
 1024 40.9 and 36.3. In units of 160, of blocks of 32 rows and of these: down 53.6 and 18.7, n = 320 21.6 and 17.0, n =
 128, half of a block, 8.6 and 14.1; gate and up k = 4096 340 and 111, n = 80 19.2 and 17.2; fp8 down 33.8 and 23.1."""
+FILLED_UNIT = FILLED[0].rows
 COPIED_BYTES = 16
 """Of a lane; with copies of 4 bytes a block takes four times as many instructions."""
 HIDING = 8
@@ -52,6 +55,29 @@ def by_copies(problem: ExpertsProblem, depth: int, target: Target) -> Iterator[P
         yield from plans_of(problem, COPIED[place], depth, None, NARROW_COLUMNS)
     if _filled(problem, depth, target):
         yield from plans_of(problem, FILLED[place], depth, None)
+
+
+def fill_units(first: ExpertsProblem, second: ExpertsProblem, target: Target) -> bool:
+    """Whether both products of a layer in 16 bits are better off in units of `FILLED_UNIT` than of 128 places: both have
+    blocks as high, and the second has three of them for two compute units at least, since one alone on a compute unit
+    waits for its copies.
+
+    By the model on gfx950, bf16, the layer's time in relation to units of 128, with (tokens, experts, of each token,
+    hidden, inter), from 1.9 blocks for a compute unit on: (4096, 32, 4, 1024, 512) .88, (4096, 64, 8, 2048, 1024) 1.02,
+    (4096, 256, 8, 2048, 512) .81, (2048, 128, 8, 4096, 256) .82, (2048, 8, 2, 4096, 1408) .91, (8192, 64, 6, 2048, 1408)
+    .87, (1024, 64, 6, 2048, 1408) .88, (4096, 256, 5, 7168, 256) and (4096, 257, 9, 7168, 256) 1.03, (16384, 8, 2, 1024,
+    3584) .97; with one or less: (4096, 8, 2, 1024, 1024) .99, (1024, 32, 4, 2048, 768) .88, (640, 32, 4, 2048, 768)
+    1.09, (544, 8, 1, 4096, 2048) 1.24, (2048, 8, 2, 1024, 3072) 1.04. Four layers of fp8 and i8 take .97 to 1.09.
+    """
+    products = [one.in_units_of(FILLED_UNIT) for one in (first, second)]
+    bits = [find_dtype(one.product.taken(target) or one.product.stored).step for one in products]
+    if min(bits) < 16 or not all(
+        _filled(one, 8 * DEPTH // step, target) for one, step in zip(products, bits, strict=True)
+    ):
+        return False
+    across = ceil_div(second.product.n, FILLED[0].columns[0])
+    units = ceil_div(second.entries, FILLED_UNIT) + min(second.e, second.entries) // 2
+    return 2 * units * across >= 3 * target.compute_units
 
 
 def _copied(problem: ExpertsProblem, depth: int, target: Target) -> bool:

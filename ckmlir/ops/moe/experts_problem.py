@@ -108,6 +108,10 @@ class ExpertsProblem(Struct, frozen=True):
         lists |= {"entry_ids": (self.t, self.topk)} if self.entry_ids else {}
         return (*found, *(array_spec(name, shape, "i32", "in") for name, shape in lists.items()))
 
+    def in_units_of(self, unit: int) -> ExpertsProblem:
+        """The same with other units."""
+        return replace(self, unit=unit, product=replace(self.product, m=unit))
+
     @property
     def by_workspace(self) -> bool:
         """Whether results of a token's entries are stored, and then summed."""

@@ -58,6 +58,8 @@ from ckmlir.ops.tensors.rounding import output_tolerance
 from ckmlir.targets import Target, get_target
 
 DTYPES = (*FLOATS, *NARROW)
+MANY_TOKENS = {"t": 4096, "e": 32, "topk": 4, "hidden": 1024, "inter": 512}
+"""A layer whose unit a chip chooses."""
 LAYER_KEYS: tuple[Key, ...] = (
     Integer("t", 32, "tokens"),
     Integer("e", 8, "experts", minimum=1),
@@ -70,7 +72,7 @@ LAYER_KEYS: tuple[Key, ...] = (
         "unit",
         None,
         "places of a unit, whose rows have one expert, a multiple of 16; by default 16 to 128, as many as an expert "
-        "has rows on average, and `shuffled` at least",
+        "has rows on average, and `shuffled` at least; 160 for many rows of 16 bits on gfx950",
         16,
         16,
     ),
@@ -110,21 +112,22 @@ class FusedMoe(ProductOperator[LayerProblem]):
     # -- the kernel of its own -----------------------------------------------------------------------------------------
 
     def spec(self, problem: LayerProblem, target: Target) -> ContractionSpec:
-        others = _way(problem).others(problem, target)
+        others = _way(problem).others(problem.on(target), target)
         return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target), others)
 
     def proposals(self, problem: LayerProblem, target: Target) -> Iterator[ContractionSpec]:
-        return _way(problem).proposals(problem, target)
+        return _way(problem).proposals(problem.on(target), target)
 
     def lengths(self, problem: LayerProblem) -> Sequence[tuple[int, int, int]]:
         return MOE_GEMM.lengths(problem.first)
 
     def mismatches(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
-        return _way(problem).mismatches(problem, spec, target)
+        return _way(problem).mismatches(problem.on(target), spec, target)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         requests: list[dict[str, Any]] = [{"dtype": dtype, "unit": unit} for dtype in DTYPES for unit in UNITS]
         requests += [{**one, "between": "lds"} for one in requests if one["dtype"] in FLOATS]
+        requests += [{"dtype": dtype, **MANY_TOKENS} for dtype in DTYPES]
         specs = dict.fromkeys(self.spec(self.problem(**one), target) for one in requests)
         return [spec for spec in specs if not self.validate(spec, target)]
 
@@ -137,19 +140,21 @@ class FusedMoe(ProductOperator[LayerProblem]):
         return (problem.x, *problem.matrices, *problem.scales, *problem.routing, *problem.mask, problem.y)
 
     def launch(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> Launch:
-        return NOTHING if self.writes_nothing(problem) else _way(problem).launch(problem, spec, target)
+        return NOTHING if self.writes_nothing(problem) else _way(problem).launch(problem.on(target), spec, target)
 
     def steps(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
         """Sorting, and both products with their sums."""
         if self.writes_nothing(problem):
             return (OWN_KERNEL,)
-        return (Run(MOE_SORTING, problem.sorting, {}), *_way(problem).steps(problem))
+        layer = problem.on(target)
+        return (Run(MOE_SORTING, layer.sorting, {}), *_way(layer).steps(layer))
 
     def workspaces(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         if self.writes_nothing(problem):
             return ()
-        lists = [array for array in MOE_SORTING.arrays(problem.sorting) if array.name in LISTS]
-        return (*(Workspace(array.name, array.nbytes) for array in lists), *_way(problem).workspaces(problem))
+        layer = problem.on(target)
+        lists = [array for array in MOE_SORTING.arrays(layer.sorting) if array.name in LISTS]
+        return (*(Workspace(array.name, array.nbytes) for array in lists), *_way(layer).workspaces(layer))
 
     # -- values --------------------------------------------------------------------------------------------------------
 

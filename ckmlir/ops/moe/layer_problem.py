@@ -9,20 +9,25 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ckmlir.ops.arrays import ArraySpec, find_array
+from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, find_array
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
 from ckmlir.ops.moe.between import INTER, AsComputed, Between, Quantised
+from ckmlir.ops.moe.experts_copies import FILLED_UNIT, fill_units
 from ckmlir.ops.moe.experts_problem import BY_WORKSPACE, ExpertsProblem
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_smoothquant import OPERATOR as MOE_SMOOTHQUANT
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.moe.moe_sorting import Problem as Sorting
+from ckmlir.ops.moe.routing import most_units
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import ceil_div
+from ckmlir.targets import Target
 
 UNITS = (16, 32, 64, 128)
+WORD = 4
+"""Bytes of a place of a list."""
 LISTS = ("sorted_ids", "sorted_weights", "expert_ids", "totals", "entry_ids")
 """Workspaces that `moe_sorting` fills."""
 FIRST = {"a": "x", "b": "gate", "c": INTER, "d0": "x_scale", "d1": "gate_scale", "d2": "up_scale"}
@@ -45,6 +50,7 @@ class LayerProblem(Struct, frozen=True):
         front: what finds the routing; None where it is given.
         out: the type of y.
         chained: whether one kernel computes both products (`ckmlir.ops.moe.chained`).
+        open_unit: whether a chip may take another unit, since no request names one.
     """
 
     sorting: Sorting
@@ -54,6 +60,16 @@ class LayerProblem(Struct, frozen=True):
     out: str
     chained: bool = False
     front: Any = None
+    open_unit: bool = False
+
+    def on(self, target: Target) -> LayerProblem:
+        """The layer in the units that a chip takes: those of 160 places where `fill_units` says so."""
+        if not self.open_unit or not fill_units(self.first, self.second, target):
+            return self
+        first, second = (one.in_units_of(FILLED_UNIT) for one in (self.first, self.second))
+        return replace(
+            self, sorting=replace(self.sorting, unit=FILLED_UNIT), first=first, second=second, open_unit=False
+        )
 
     @property
     def second_names(self) -> Mapping[str, str]:
@@ -158,7 +174,9 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
             m=t * topk, n=values["inter"], experts=e, k=1, dtype="f32", out=values["dtype"], row_ids=not complete,
         ))  # fmt: skip
     out = values["out"] or (values["dtype"] if chained else second.product.out)
-    return LayerProblem(sorting, first, second, between, out, chained, front)
+    fits = WORD * FILLED_UNIT * most_units(t * topk, experts, FILLED_UNIT) <= MAXIMUM_ARRAY_BYTES
+    open_unit = values["unit"] is None and unit == UNITS[-1] and fits and not chained
+    return LayerProblem(sorting, first, second, between, out, chained, front, open_unit)
 
 
 def _check_chained(values: Mapping[str, Any]) -> None:
