@@ -1,6 +1,6 @@
 """Sorting by experts, and products of experts' matrices beside dense products and beside HBM, by the model of time.
 
-    python benchmarks/experts.py [--arch gfx942] [--dtype bf16] [--parts sorting,many,few] [--unit 128]
+    python benchmarks/experts.py [--arch gfx942] [--dtype bf16] [--parts sorting,many,few] [--unit U]
                                  [--tokens 1,2,4,8,16] [--layers 2048x1024,7168x256] [--experts 64]
                                  [--topk 8]
 
@@ -28,7 +28,7 @@ from ckmlir.sim.timing.parameters import TARGETS, load
 from ckmlir.targets import get_target
 from ckmlir.targets.target import Target
 
-MOE_GEMM = find_operator("moe_gemm")
+MOE_GEMM, FUSED_MOE = find_operator("moe_gemm"), find_operator("fused_moe")
 PARTS = ("sorting", "many", "few")
 GATED = {"op": "silu(gate) * up"}
 DOWN = {"a_rows": "entry", "c_rows": "token", "op": "acc * d0", "d": "f32", "d_kind": "place"}
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--arch", choices=TARGETS, default="gfx942")
     parser.add_argument("--dtype", default="bf16")
     parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--unit", type=int, default=128, help="places of a unit, of many")
+    parser.add_argument("--unit", type=int, help="places of a unit, of many; by default those of a layer on the chip")
     parser.add_argument("--tokens", default="1,2,4,8,16", help="of few")
     parser.add_argument("--layers", default="2048x1024,7168x256", help="hidden x inter, of few")
     parser.add_argument("--experts", type=int, default=64, help="of few")
@@ -84,12 +84,21 @@ def many(options: argparse.Namespace, target: Target) -> list[dict[str, Any]]:
     print("| product | us | dense | rate of the dense product |\n|---|---|---|---|")
     rows = []
     for name, keys, dense, more in MANY:
-        own = total("moe_gemm", {"t": 4096, "unit": options.unit, "dtype": options.dtype, **keys}, target)
+        unit = options.unit or layer_unit(keys, options.dtype, target)
+        own = total("moe_gemm", {"t": 4096, "unit": unit, "dtype": options.dtype, **keys}, target)
         sizes = {"m": 4096 * keys["topk"], "n": keys["n"], "k": keys["k"], "dtype": options.dtype}
         plain = total(dense, {**sizes, **more}, target)
         rows.append({"product": name, "us": own, "dense": plain})
         print(f"| {name} | {own:.1f} | {plain:.1f} | {plain / own:.2f} |", flush=True)
     return rows
+
+
+def layer_unit(keys: dict[str, Any], dtype: str, target: Target) -> int:
+    """Places of a unit that a layer with such products takes."""
+    hidden, inter = (keys["n"], keys["k"]) if "a_rows" in keys else (keys["k"], keys["n"])
+    experts = {name: keys[name] for name in ("e", "topk")}
+    layer = FUSED_MOE.problem(t=4096, hidden=hidden, inter=inter, dtype=dtype, **experts)
+    return int(layer.on(target).first.unit)
 
 
 def few(options: argparse.Namespace, target: Target) -> list[dict[str, Any]]:

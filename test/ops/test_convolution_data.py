@@ -17,7 +17,8 @@ from operator_runner import CHIPS, agree, checked
 from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
-from ckmlir.ops.contraction.residues import GEOMETRY, Residues, reciprocal
+from ckmlir.ops.contraction.reciprocals import reciprocal
+from ckmlir.ops.contraction.residues import GEOMETRY, Residues
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator

@@ -9,9 +9,10 @@ from ckmlir.lang import Scalar, Tile, exit_unless, i32, load, ptr, together, vie
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.merged_kernel import distance_arguments
+from ckmlir.ops.contraction.reciprocals_kernel import divided
 from ckmlir.ops.contraction.rows_kernel import Told
 from ckmlir.ops.contraction.side import NAMES, SideSpec
-from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, element_types, known_sizes
+from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, element_types, known_sizes
 from ckmlir.ops.moe.routing_kernel import entry_of, token_and_slot
 
 Words = Callable[[Scalar, int], Tile]
@@ -33,13 +34,15 @@ class Experts:
         pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
         pointers |= {name: ptr("i32") for name in LISTS}
         strides = ("b_stride", *scale_stride(spec), *(f"{name}_stride" for name in spec.behind[:1]))
-        integers = ("n", "k", *distance_arguments(spec), *strides, "places", "blocks", "tokens", "slots", "experts")
+        blocks = ("across", "of_across", "blocks", "of_blocks")
+        integers = ("n", "k", *distance_arguments(spec), *strides, "places", *blocks, "tokens", "slots", "experts")
         return {**pointers, **dict.fromkeys(integers, i32)}
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `Walk`."""
-        row, column = block_at(spec, workgroup_id(0), known_sizes(spec, _sizes(given, given.places))["n"])
-        unit = row // spec.block[0] // given.blocks
+        down, across = divided(workgroup_id(0), given.across, given.of_across)
+        row, column = down * spec.block[0], across * spec.block[1]
+        unit, _ = divided(down, given.blocks, given.of_blocks)
         places = ((unit + 1) * given.blocks * spec.block[0]).multiple_of(spec.block[0])
         sizes = known_sizes(spec, _sizes(given, places))
         # Units behind those taken are in the list: both numbers are loaded at once, one is thrown away, and with them

@@ -19,6 +19,7 @@ from operator import floordiv, mod
 
 from msgspec import Struct
 
+from ckmlir.ops.contraction.reciprocals import reciprocal
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, Sliding
 
 GEOMETRY = (
@@ -28,7 +29,8 @@ GEOMETRY = (
 )  # fmt: skip
 """Numbers of each spatial dimension that kernels take. `longest`: the first place of the class without a rest, which
 meets the most places of the window, if there is such a place. `counts`, `lefts` and `tops`, each with a rest: the image
-and the padding on the left in strides, and the last place of the window in `every`. `of_…`: see `reciprocal`.
+and the padding on the left in strides, and the last place of the window in `every`. `of_…`: see
+`reciprocals.reciprocal`.
 
 So kernels divide by nothing that is known before the launch. A division is some forty scalar instructions, and a block
 of a class that meets nothing has little else to do.
@@ -157,12 +159,6 @@ class Residues(Struct, frozen=True):
         numbers = [number for one in geometry for number in one]
         row = prod(sliding.window) * self.columns
         return (self.images, self.channels, *numbers, *positions, *images, row)
-
-
-def reciprocal(number: int) -> int:
-    """floor((2^32 - 1) / number), of 0 that of 1, as an i32: see `residues_kernel.divided`."""
-    found = ((1 << 32) - 1) // max(number, 1)
-    return found - (1 << 32) if found >> 31 else found
 
 
 def _divided(numbers: Sequence[int], by: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

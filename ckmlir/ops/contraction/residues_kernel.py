@@ -7,7 +7,7 @@ from operator import mul
 from types import SimpleNamespace
 
 from ckmlir.dialect.distribution_builders import QUAD
-from ckmlir.lang import Scalar, exit_unless, i32, multiply_high, ptr, view, workgroup_id
+from ckmlir.lang import Scalar, exit_unless, i32, ptr, view, workgroup_id
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
@@ -22,6 +22,7 @@ from ckmlir.ops.contraction.parts_kernel import (
     part_of_k,
     whole_steps,
 )  # fmt: skip
+from ckmlir.ops.contraction.reciprocals_kernel import divided
 from ckmlir.ops.contraction.residues import ResiduesSpec
 from ckmlir.ops.contraction.rows_kernel import Array, Rows
 from ckmlir.ops.contraction.side import NAMES, SideSpec
@@ -102,16 +103,6 @@ def _moved_along(side: str, rank: int) -> tuple[str | int, ...]:
     its class.
     """
     return {"dy": ("",), "dx": ("", *range(rank)), "": ()}[side]
-
-
-def divided(number: Scalar, by: Scalar, reciprocal: Scalar) -> tuple[Scalar, Scalar]:
-    """The quotient and the rest of what is below 2^31, by a number that is known before the launch, as is
-    `residues.reciprocal` of it: with that the quotient is found, or one less (`ckmlir.lowering.parts.Values.divided`).
-    """
-    guess = multiply_high(number, reciprocal)
-    rest = number - guess * by
-    is_less = rest >= by
-    return is_less.select(guess + 1, guess), is_less.select(rest - by, rest)
 
 
 def _class_of(given: SimpleNamespace, dim: int, first: Scalar) -> dict[str, Scalar]:

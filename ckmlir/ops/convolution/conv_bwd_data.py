@@ -32,7 +32,8 @@ from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.problem import Batch, Problem
-from ckmlir.ops.contraction.residues import Residues, reciprocal
+from ckmlir.ops.contraction.reciprocals import reciprocal
+from ckmlir.ops.contraction.residues import Residues
 from ckmlir.ops.contraction.side import MOST
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem

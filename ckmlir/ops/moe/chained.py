@@ -93,7 +93,7 @@ class Chained:
         strides = [one.batch_of(one.operands[1]).strides[0] for one in (product, second)]
         sizes = (
             product.n, product.k, product.lda, product.ldb, second.ldc, second.ldb, *strides, first.count("place"),
-            grid.of_unit, first.t, first.topk, first.e,
+            *grid.divisors, first.t, first.topk, first.e,
         )  # fmt: skip
         arguments: tuple[Argument, ...] = (*arrays, *map(i32, sizes), *map(f32, (product.alpha, product.beta)))
         shape = (grid.across, grid.down)

@@ -58,16 +58,16 @@ def by_copies(problem: ExpertsProblem, depth: int, target: Target) -> Iterator[P
 
 
 def fill_units(first: ExpertsProblem, second: ExpertsProblem, target: Target) -> bool:
-    """Whether both products of a layer in 16 bits are better off in units of `FILLED_UNIT` than of 128 places: both have
-    blocks as high, and the second has three of them for two compute units at least, since one alone on a compute unit
-    waits for its copies.
+    """Whether both products of a layer in 16 bits are better off in units of `FILLED_UNIT` than of 128 places: both
+    have blocks as high, and the second has three of them for two compute units at least, since one alone on a compute
+    unit waits for its copies.
 
     By the model on gfx950, bf16, the layer's time in relation to units of 128, with (tokens, experts, of each token,
     hidden, inter), from 1.9 blocks for a compute unit on: (4096, 32, 4, 1024, 512) .88, (4096, 64, 8, 2048, 1024) 1.02,
-    (4096, 256, 8, 2048, 512) .81, (2048, 128, 8, 4096, 256) .82, (2048, 8, 2, 4096, 1408) .91, (8192, 64, 6, 2048, 1408)
-    .87, (1024, 64, 6, 2048, 1408) .88, (4096, 256, 5, 7168, 256) and (4096, 257, 9, 7168, 256) 1.03, (16384, 8, 2, 1024,
-    3584) .97; with one or less: (4096, 8, 2, 1024, 1024) .99, (1024, 32, 4, 2048, 768) .88, (640, 32, 4, 2048, 768)
-    1.09, (544, 8, 1, 4096, 2048) 1.24, (2048, 8, 2, 1024, 3072) 1.04. Four layers of fp8 and i8 take .97 to 1.09.
+    (4096, 256, 8, 2048, 512) .81, (2048, 128, 8, 4096, 256) .82, (2048, 8, 2, 4096, 1408) .91, (8192, 64, 6, 2048,
+    1408) .87, (1024, 64, 6, 2048, 1408) .88, (4096, 256, 5, 7168, 256) and (4096, 257, 9, 7168, 256) 1.03, (16384, 8,
+    2, 1024, 3584) .97; with one or less: (4096, 8, 2, 1024, 1024) .99, (1024, 32, 4, 2048, 768) .88, (640, 32, 4, 2048,
+    768) 1.09, (544, 8, 1, 4096, 2048) 1.24, (2048, 8, 2, 1024, 3072) 1.04. Four layers of fp8 and i8 take .97 to 1.09.
     """
     products = [one.in_units_of(FILLED_UNIT) for one in (first, second)]
     bits = [find_dtype(one.product.taken(target) or one.product.stored).step for one in products]

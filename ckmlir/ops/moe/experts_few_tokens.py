@@ -21,8 +21,11 @@ it waits for is LDS, unless all of a step's reads are on their way before its pr
 on gfx942.
 """
 ALONE = Block(16, (64, 64), (1, 4), ("mem4", *LOW))
-"""Where low blocks of one product, as wide as this, are one for a compute unit at most: down of one token from 1024 to
-2048 with 8 experts, 72 % of HBM's bandwidth, with `FEW` 62 %, by the model on gfx942; of two tokens 69 and 76 %."""
+"""Where low blocks of one product, as wide as this, are one for a compute unit at most, and `FEW` are not as many for
+each: these take as long as their columns, `FEW` as long as all compute units do that have the most of them. By the
+model, down of one token from 1024 with 8 experts, in cycles of `FEW` and of these: to 2048 on gfx942 23760 and 21344,
+on gfx950, where each has four of `FEW`, 17293 and 17830; to 1824, three on gfx942, 18959 and 19824, on gfx950 17293 and
+16698; to 1664 18967 and 18302, 17293 and 15718. Of two tokens on gfx942 69 and 76 % of HBM's bandwidth."""
 SINGLE = Block(16, (32, 16), (1, 1), ("mem4", *LOW))
 """A wave each with four steps' loads on their way, which waits for no other. In us with low blocks and with these, by
 the model, bf16, down of 8 entries a token: from 256 to 7168 on gfx950 one token 7.6 and 6.4, two 11.2 and 10.9, three,
@@ -84,9 +87,14 @@ def _few(problem: ExpertsProblem, target: Target) -> bool:
 
 
 def _alone(problem: ExpertsProblem, target: Target) -> bool:
-    """Whether wide low blocks with rows leave no compute unit more than one, and most of them one."""
-    single = problem.unit == ALONE.rows and problem.product.products == 1
-    return single and target.compute_units // 2 < _live(problem, ALONE) <= target.compute_units
+    """Whether wide low blocks with rows leave no compute unit more than one, most of them one, and are fewer columns
+    than `FEW` of which all compute units have as many as one does.
+    """
+    if problem.unit != ALONE.rows or problem.product.products > 1:
+        return False
+    units, wide, narrow = target.compute_units, _live(problem, ALONE), _live(problem, FEW)
+    even = ceil_div(narrow, units) * units * FEW.columns[0]
+    return units // 2 < wide <= units and 31 * wide * ALONE.columns[0] < 30 * even
 
 
 def _is_wide(problem: ExpertsProblem) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.reciprocals import reciprocal
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
 from ckmlir.ops.moe.experts_scales import operator_of
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
@@ -31,6 +32,11 @@ class Grid(NamedTuple):
     def workgroups(self) -> int:
         """One for each block."""
         return self.across * self.down
+
+    @property
+    def divisors(self) -> tuple[int, int, int, int]:
+        """What kernels divide the number of a block by, each with its reciprocal."""
+        return self.across, reciprocal(self.across), self.of_unit, reciprocal(self.of_unit)
 
 
 def grid_of(problem: ExpertsProblem, spec: ContractionSpec) -> Grid:

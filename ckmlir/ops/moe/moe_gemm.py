@@ -24,8 +24,8 @@ array (t, topk) of that name, as `moe_sorting` makes it, says which these are; w
 The grid is a bound from t, e and unit; workgroups behind the places taken end at once, so the host reads nothing back.
 
 Kernel arguments: a, b or gate and up, scales, D tensors, c; sorted_ids, expert_ids, totals; n, k; lda, ldb, ldc and
-those of D tensors and scales; b_stride, with scales scale_stride; places, blocks of a unit, t, topk, e (i32); with an
-expression alpha and beta (f32).
+those of D tensors and scales; b_stride, with scales scale_stride; places; blocks across C and of a unit, each with its
+reciprocal; t, topk, e (i32); with an expression alpha and beta (f32).
 
 Semantics: CK Tile, examples 15_fused_moe and 18_flatmm (MoE).
 """
@@ -222,7 +222,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
             return NOTHING
         own_arrays = (product.operands[1], *(one.name for one in product.scaling[1:2]))
         strides = [product.batch_of(name).strides[0] for name in own_arrays]
-        sizes = (product.n, product.k, *product.distances(), *strides, problem.count("place"), grid.of_unit)
+        sizes = (product.n, product.k, *product.distances(), *strides, problem.count("place"), *grid.divisors)
         numbers = (product.alpha, product.beta) if spec.op else ()
         names = [array.name for array in own.arrays()]
         if problem.by_workspace:
