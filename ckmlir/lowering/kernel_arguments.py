@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from ckmlir.dialect.scalars import bits
@@ -10,7 +11,7 @@ from ckmlir.mlir import ir
 MANY = 256
 """Bytes beyond which arguments crowd out other numbers: they fill 64 of some 100 scalar registers. With fewer, reading
 them again would wait for memory for nothing."""
-POINTER_BYTES = 8
+POINTER_BYTES, DWORD = 8, 4
 
 
 class KernelArguments:
@@ -35,6 +36,13 @@ class KernelArguments:
     def are_many(self) -> bool:
         """Whether there are more than scalar registers hold beside what else a kernel computes."""
         return self.bytes > MANY
+
+    def within(self, dwords: int) -> int:
+        """How many of them, from the first on, lie in so many dwords, each in whole ones of its own."""
+        sizes = [size_of(argument.type) for argument in self.entry.arguments]
+        places = zip(self.offsets, sizes, strict=True)
+        inside = (not size % DWORD and at + size <= DWORD * dwords for at, size in places)
+        return sum(itertools.takewhile(bool, inside))
 
 
 def size_of(type_: ir.Type) -> int:

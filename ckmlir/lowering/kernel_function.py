@@ -5,9 +5,11 @@ from ckmlir.dialect.notes import notes_of
 from ckmlir.lowering.accumulator_form import ACCUMULATION
 from ckmlir.lowering.codeobject import LEVEL
 from ckmlir.lowering.context import WAVE_SIZE, lds_symbol
+from ckmlir.lowering.kernel_arguments import KernelArguments
 from ckmlir.lowering.resident_waves import WISH, option_of
 from ckmlir.mlir import ir
 from ckmlir.passes.pipeline_loops import IN_PIECES, OCCUPANCY
+from ckmlir.passes.walk import named_target
 from ckmlir.targets.cdna import SIMDS
 
 GLOBAL_ALIGNMENT = 1024
@@ -76,11 +78,23 @@ def _attributes(function: ir.Operation, waves: int) -> dict[str, ir.Attribute]:
         attributes[LEVEL] = integer(PIECES_LEVEL, 32)
     if WISH in function.attributes:
         attributes[WISH] = function.attributes[WISH]
-    if "arg_attrs" in function.attributes:
-        attributes["arg_attrs"] = ir.ArrayAttr.get(
-            [_without_ck(argument) for argument in function.attributes["arg_attrs"]]
-        )
+    attributes["arg_attrs"] = ir.ArrayAttr.get(_of_arguments(function))
     return attributes
+
+
+def _of_arguments(function: ir.Operation) -> list[ir.Attribute]:
+    """What is known of each argument; the first are in scalar registers where the kernel begins, as far as the chip
+    brings them there: it need not wait for memory before it computes the first address.
+
+    Source: LLVM's AMDGPU user guide, "Preloaded Kernel Arguments"; firmware that does not know of it runs the
+    instructions in front of the kernel, which load them.
+    """
+    entry, target = function.regions[0].blocks[0], named_target(function)
+    known = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(entry.arguments)
+    found = [{item.name: item.attr for item in one if not item.name.startswith("ck.")} for one in known]
+    for one in found[: KernelArguments(entry).within(target.kernarg_preload if target else 0)]:
+        one["llvm.inreg"] = ir.UnitAttr.get()
+    return [ir.DictAttr.get(one) for one in found]
 
 
 def _options(
@@ -112,7 +126,3 @@ def _options(
 
 def _option(name: str, text: str) -> ir.ArrayAttr:
     return ir.ArrayAttr.get([ir.StringAttr.get(name), ir.StringAttr.get(text)])
-
-
-def _without_ck(attributes: ir.Attribute) -> ir.Attribute:
-    return ir.DictAttr.get({item.name: item.attr for item in attributes if not item.name.startswith("ck.")})

@@ -8,7 +8,7 @@
 
 // Where the tile begins is a kernel argument: it goes into the base, with 64-bit arithmetic.
 // CHECK-LABEL: llvm.func @origin
-// CHECK-SAME: (%[[P:.*]]: !llvm.ptr<1>, %[[M:.*]]: i32, %[[PITCH:.*]]: i32, %[[ROW:.*]]: i32)
+// CHECK-SAME: (%[[P:[a-z0-9]+]]: !llvm.ptr<1> {llvm.inreg}, %[[M:[a-z0-9]+]]: i32 {llvm.inreg}, %[[PITCH:[a-z0-9]+]]: i32 {llvm.inreg}, %[[ROW:[a-z0-9]+]]: i32
 // CHECK: %[[LANE:.*]] = rocdl.workitem.id.x range <i32, 0, 64> : i32
 // CHECK-DAG: %[[ROW64:.*]] = arith.extui %[[ROW]] : i32 to i64
 // CHECK-DAG: %[[PITCH64:.*]] = arith.extui %[[PITCH]] : i32 to i64
@@ -84,7 +84,7 @@ module attributes {ck.target = "gfx942"} {
 
 // Past the end of a row lies the next row: a predicate sends those lanes out of every buffer.
 // CHECK-LABEL: llvm.func @ragged_columns
-// CHECK-SAME: %[[K:[a-z0-9]+]]: i32, %[[PITCH:[a-z0-9]+]]: i32)
+// CHECK-SAME: %[[K:[a-z0-9]+]]: i32 {llvm.inreg}, %[[PITCH:[a-z0-9]+]]: i32 {llvm.inreg})
 // CHECK: %[[INSIDE:.*]] = arith.cmpi ult, %{{.*}}, %[[K]] : i32
 // CHECK-NOT: arith.cmpi {{[us]}}
 // CHECK: %[[OUT:.*]] = arith.constant -2147483648 : i32
@@ -133,7 +133,7 @@ module attributes {ck.target = "gfx942"} {
 // Where a thread's accesses lie in several such rows, each gets the sign of how many rows are left, so that none needs a
 // condition. A negative position counts as the largest.
 // CHECK-LABEL: llvm.func @several_rows_of_a_loop
-// CHECK-SAME: %[[M:[a-z0-9]+]]: i32, %[[PITCH:[a-z0-9]+]]: i32, %[[C:[a-z0-9]+]]: i1)
+// CHECK-SAME: %[[M:[a-z0-9]+]]: i32 {llvm.inreg}, %[[PITCH:[a-z0-9]+]]: i32 {llvm.inreg}, %[[C:[a-z0-9]+]]: i1)
 // CHECK: ^bb1(%[[I:.*]]: i32):
 // CHECK: %[[COME:.*]] = arith.minui %[[I]], %{{.*}} : i32
 // CHECK: %[[OWN:.*]] = arith.addi %{{.*}}, %[[M]] : i32

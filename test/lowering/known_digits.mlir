@@ -44,7 +44,7 @@ module attributes {ck.target = "gfx942"} {
 !view = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%64], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%64]); view(d0, d3) align 8">
 !window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%64], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%64]); view(d0, d3) align 8", [64, 64]>
 // CHECK-LABEL: llvm.func @before_a_loop
-// CHECK-SAME: %[[Q:[a-z0-9]+]]: i32, %[[R:[a-z0-9]+]]: i32) attributes
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: i32 {llvm.inreg}, %[[R:[a-z0-9]+]]: i32 {llvm.inreg}) attributes
 // CHECK-NOT:  llvm.getelementptr
 // CHECK:      %[[PLACE:.*]] = arith.muli %[[Q]], %
 // CHECK:      %[[CHANNEL:.*]] = arith.shli %[[R]],

@@ -13,7 +13,7 @@
 
 gpu.module @kernels [#rocdl.target<chip = "gfx942">] {
   // CHECK-LABEL: llvm.func @padded
-  // CHECK-SAME: %[[POINTER:.*]]: !llvm.ptr<1>, %[[N:.*]]: i32, %[[O:.*]]: i32
+  // CHECK-SAME: %[[POINTER:[a-z0-9]+]]: !llvm.ptr<1> {llvm.inreg}, %[[N:[a-z0-9]+]]: i32 {llvm.inreg}, %[[O:[a-z0-9]+]]: i32
   func.func @padded(%p: !llvm.ptr<1>, %n: i32, %o: i32) attributes {ck.waves = 1 : i32} {
     %zero = arith.constant 0 : i32
     %view = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !view
@@ -44,7 +44,7 @@ gpu.module @kernels [#rocdl.target<chip = "gfx942">] {
 
   // A padding that a loop makes longer is taken from the base too: no offset is negative.
   // CHECK-LABEL: llvm.func @growing
-  // CHECK-SAME: %[[POINTER:.*]]: !llvm.ptr<1>, %[[N:.*]]: i32
+  // CHECK-SAME: %[[POINTER:[a-z0-9]+]]: !llvm.ptr<1> {llvm.inreg}, %[[N:[a-z0-9]+]]: i32
   // CHECK: cf.br ^[[HEAD:.*]](
   // CHECK: ^[[HEAD]](%[[INDEX:.*]]: i32):
   // CHECK: %[[START:.*]] = arith.muli {{.*}} : i64
