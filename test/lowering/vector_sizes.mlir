@@ -10,7 +10,7 @@
 
 module attributes {ck.target = "gfx942"} {
   // CHECK-LABEL: llvm.func @vector
-  // CHECK-SAME: %{{.*}}: !llvm.ptr<1>, %[[N:.*]]: i32
+  // CHECK-SAME: %{{.*}}: !llvm.ptr<1> {llvm.inreg}, %[[N:[a-z0-9]+]]: i32
   // CHECK: %[[MOST:.*]] = arith.constant 1073741824 : i32
   // CHECK: %[[KEPT:.*]] = arith.minui %[[N]], %[[MOST]] : i32
   // CHECK: %[[ONE:.*]] = arith.constant 1 : i32
