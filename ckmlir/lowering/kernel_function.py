@@ -84,7 +84,9 @@ def _attributes(function: ir.Operation, waves: int) -> dict[str, ir.Attribute]:
 
 def _of_arguments(function: ir.Operation) -> list[ir.Attribute]:
     """What is known of each argument; the first are in scalar registers where the kernel begins, as far as the chip
-    brings them there: it need not wait for memory before it computes the first address.
+    brings them there: it need not wait for memory before it computes the first address. Many arguments are left in
+    memory, from where they are read again (`ck-reload-arguments`): LLVM cannot fetch the others anew, and attention
+    backward by workgroups that stay, with dropout, kept one in a lane.
 
     Source: LLVM's AMDGPU user guide, "Preloaded Kernel Arguments"; firmware that does not know of it runs the
     instructions in front of the kernel, which load them.
@@ -92,7 +94,8 @@ def _of_arguments(function: ir.Operation) -> list[ir.Attribute]:
     entry, target = function.regions[0].blocks[0], named_target(function)
     known = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(entry.arguments)
     found = [{item.name: item.attr for item in one if not item.name.startswith("ck.")} for one in known]
-    for one in found[: KernelArguments(entry).within(target.kernarg_preload if target else 0)]:
+    arguments = KernelArguments(entry)
+    for one in found[: arguments.within(target.kernarg_preload if target and not arguments.are_many else 0)]:
         one["llvm.inreg"] = ir.UnitAttr.get()
     return [ir.DictAttr.get(one) for one in found]
 

@@ -1,5 +1,5 @@
 // A kernel's first arguments are in scalar registers where it begins, as many as lie in the 14 dwords that chips bring
-// there: whole ones, and none behind one that does not fit or is no whole dword.
+// there: whole ones, and none behind one that does not fit or is no whole dword. Many arguments stay in memory.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 
@@ -27,6 +27,12 @@ gpu.module @kernels [#rocdl.target<chip = "gfx942">] {
   // CHECK-LABEL: llvm.func @narrow
   // CHECK-SAME: i32 {llvm.inreg}, %{{[a-z0-9]+}}: f16, %{{[a-z0-9]+}}: i32)
   func.func @narrow(%n: i32, %f: f16, %m: i32) attributes {ck.waves = 1 : i32} {
+    return
+  }
+
+  // CHECK-LABEL: llvm.func @many
+  // CHECK-SAME: (%{{[a-z0-9]+}}: i32, %{{[a-z0-9]+}}: vector<64xf32>)
+  func.func @many(%n: i32, %x: vector<64xf32>) attributes {ck.waves = 1 : i32} {
     return
   }
 }

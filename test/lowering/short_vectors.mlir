@@ -155,7 +155,7 @@ module attributes {ck.target = "gfx942"} {
   // An argument is one of several numbers that a load brings, and so gets a register of its own, once, where arguments
   // fill most scalar registers.
   // CHECK-LABEL: llvm.func @scaled
-  // CHECK-SAME: (%[[VECTOR:[a-z0-9]+]]: vector<4xf32> {llvm.inreg}, %[[SCALE:[a-z0-9]+]]: f32 {llvm.inreg}, %{{.*}}: vector<64xf32>)
+  // CHECK-SAME: (%[[VECTOR:.*]]: vector<4xf32>, %[[SCALE:.*]]: f32, %{{.*}}: vector<64xf32>)
   // CHECK: %[[OWN:.*]] = llvm.inline_asm "", "=s,0" %[[SCALE]] : (f32) -> f32
   // CHECK: vector.broadcast %[[OWN]] : f32 to vector<2xf32>
   // CHECK-NOT: llvm.inline_asm

@@ -127,7 +127,7 @@ def test_a_kernel_that_llvm_gives_up_on_is_refused(monkeypatch: pytest.MonkeyPat
 def test_only_machine_code_that_llvm_itself_refuses_is_a_matter_of_registers(
     monkeypatch: pytest.MonkeyPatch, printed: str, words: str
 ) -> None:
-    def give_up(work: object, form: str) -> bytes:
+    def give_up(*_: object) -> bytes:
         os.write(2, printed.encode())
         os.abort()
 

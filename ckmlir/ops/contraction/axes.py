@@ -17,6 +17,8 @@ SIDES, DEPTHS = (16, 32, 64, 128, 256), (32, 64, 128, 256)
 """Rows and columns of blocks, and bytes of their depth, that are worth trying."""
 LARGE_SIDES, LARGE_DEPTHS = (96, 128, 192, 224, 256), (64, 128)
 """Those of large blocks, which need not be powers of two: other numbers of them may leave fewer compute units idle."""
+UNIT_SIDES = ((160, 64), (160, 128), (160, 256))
+"""Those of blocks as high as units of 160 places of experts."""
 LONGEST = 1 << 16
 """More rows, columns or depth than any chip's registers and LDS hold of a block."""
 WAVES = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
@@ -25,7 +27,9 @@ WAVES = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
 
 def axes_of(spec: ContractionSpec, target: Target) -> dict[str, Sequence[object]]:
     """The values by field for products of a signature; not all combinations make sense."""
-    sizes = dict.fromkeys((*product(SIDES, SIDES, DEPTHS), *product(LARGE_SIDES, LARGE_SIDES, LARGE_DEPTHS)))
+    of_units = ((*sides, depth) for sides, depth in product(UNIT_SIDES, LARGE_DEPTHS))
+    large = product(LARGE_SIDES, LARGE_SIDES, LARGE_DEPTHS)
+    sizes = dict.fromkeys((*product(SIDES, SIDES, DEPTHS), *large, *of_units))
     blocks = tuple((rows, columns, elements_in(depth, spec.dtype)) for rows, columns, depth in sizes)
     shapes = dict.fromkeys((one.m, one.n, one.k) for one in target.mfmas(*spec.multiplied, sparse=bool(spec.sparse)))
     return {

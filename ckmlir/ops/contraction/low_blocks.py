@@ -12,7 +12,7 @@ simulated together: f16, fp8, i8 and f32, m of 1, 16, 28 and 64, n x k of 384x15
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
@@ -47,7 +47,7 @@ MOST_PARTS, SUM_BYTES = 32, 4
 """Parts at most; bytes of a partial sum."""
 
 
-class LowBlocks(NamedTuple):
+class LowBlocks(Struct, frozen=True):
     """Blocks of a product of few rows.
 
     Attributes:
