@@ -1,5 +1,6 @@
 // A kernel's first arguments are in scalar registers where it begins, as many as lie in the 14 dwords that chips bring
-// there: whole ones, and none behind one that does not fit or is no whole dword. Many arguments stay in memory.
+// there. The first argument that does not fit, or is not whole dwords, ends them. A kernel with many arguments has all of
+// them in memory.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 

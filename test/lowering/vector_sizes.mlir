@@ -1,5 +1,5 @@
 // The size of a vector's buffer is a product of 32 bits, of the length limited before: at most 2 GiB, without 64 bits.
-// A factor that is no power of two, and a kernel with a loop, keep the size in 64 bits.
+// If a factor is not a power of two, or the kernel has a loop, the size keeps its 64 bits.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ckmlir.ops import find_operator
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.low_blocks import LowBlocks, is_low, low_blocks
 from ckmlir.runtime.timing import model_kernels
 from ckmlir.sim.timing.parameters import load
@@ -41,9 +42,9 @@ def cycles(chip: str, keys: dict[str, Any]) -> float:
 ])  # fmt: skip
 def test_choices(chip: str, keys: dict[str, Any], block: tuple[int, ...], parts: int, schedule: str) -> None:
     problem, target = GEMM.problem(**keys), get_target(chip)
-    spec = GEMM.spec(problem, target)
+    spec = cast(ContractionSpec, GEMM.spec(problem, target))
     found = GEMM.launch(problem, spec, target).grid[2]
-    assert (spec.block, found, spec.schedule) == (block, parts, schedule)  # type: ignore[attr-defined]
+    assert (spec.block, found, spec.schedule) == (block, parts, schedule)
 
 
 @pytest.mark.one_in(3)

@@ -379,22 +379,6 @@ def test_atomic_stores_that_look_like_others(target: str, store: str) -> None:
     assert races(loading(AGENT_LOAD, store), target) == []
 
 
-@pytest.mark.parametrize(
-    ("target", "text", "atomic"),
-    [
-        ("gfx90a", "global_store_dword v1, v4, s[2:3] glc", False),
-        ("gfx942", "global_store_dword v1, v4, s[2:3] sc1", True),
-        ("gfx942", "global_store_dword v1, v4, s[2:3] sc0", False),
-        ("gfx942", "global_store_dword v1, v4, s[2:3] nt", False),
-        ("gfx942", "global_store_dwordx4 v1, v[4:7], s[2:3] sc1", False),
-        ("gfx942", "global_store_dword v1, v4, s[2:3] sc0 sc1", False),
-        ("gfx950", "buffer_store_short v1, v0, s[4:7], 0 offen sc1", True),
-    ],
-)
-def test_which_stores_are_atomic(target: str, text: str, atomic: bool) -> None:
-    assert is_atomic_store(decode(words_of(text, target).ljust(8, b"\0"), 0, target)) == atomic
-
-
 def test_plain_loads_between_atomic_ones_are_remembered() -> None:
     """Workgroup 0 loads plainly, the next atomically, the last adds: that conflicts with the first only."""
     agent = 'load atomic i32, ptr addrspace(1) %p syncscope("agent") monotonic, align 4'
@@ -428,10 +412,18 @@ reads:
         ("gfx942", "global_load_dwordx4 v[4:7], v1, s[2:3] sc1", False),
         ("gfx942", "global_load_lds_dword v1, s[2:3] sc1", False),
         ("gfx950", "buffer_load_dword v1, v0, s[4:7], 0 offen sc0", True),
+        ("gfx90a", "global_store_dword v1, v4, s[2:3] glc", False),
+        ("gfx942", "global_store_dword v1, v4, s[2:3] sc1", True),
+        ("gfx942", "global_store_dword v1, v4, s[2:3] sc0", False),
+        ("gfx942", "global_store_dword v1, v4, s[2:3] nt", False),
+        ("gfx942", "global_store_dwordx4 v1, v[4:7], s[2:3] sc1", False),
+        ("gfx942", "global_store_dword v1, v4, s[2:3] sc0 sc1", False),
+        ("gfx950", "buffer_store_short v1, v0, s[4:7], 0 offen sc1", True),
     ],
 )
-def test_which_loads_are_atomic(target: str, text: str, atomic: bool) -> None:
-    assert is_atomic_load(decode(words_of(text, target).ljust(8, b"\0"), 0, target)) == atomic
+def test_which_accesses_are_atomic(target: str, text: str, atomic: bool) -> None:
+    asked = is_atomic_store if "_store_" in text else is_atomic_load
+    assert asked(decode(words_of(text, target).ljust(8, b"\0"), 0, target)) == atomic
 
 
 def test_a_load_that_is_not_aligned_is_not_atomic() -> None:

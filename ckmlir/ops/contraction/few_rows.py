@@ -44,8 +44,9 @@ LONG_PRODUCTS, TWO_TILES, ROOM_FOR, AT_ONCE = 512, 2, 2, 4
 """Cycles of a step's products from which on these hide what else is done, as `PRODUCTS_HIDE` has it in blocks of so
 many tiles, or two LDS buffers do, where LDS has room for those of all workgroups that a compute unit has, of two at
 most. By the model, f32 in cycles of `ALONE` or `AHEAD` and of two buffers: 64 x 1024 x 4096 by 32 x 32 and 8 parts on
-gfx950 19250, 16972; by 32 x 64 and 3 parts on gfx90a 46181, 31297, by 7, for which there is no room, 36101, 43086. Of
-at most so many steps `ALONE` has all on their way: 64 x 384 x 1536 by 32 x 32 and 8 parts on gfx950 9035, 10027."""
+gfx950 19250, 16972; by 32 x 64 and 3 parts on gfx90a 46181, 31297, by 7, whose second buffers LDS cannot hold, 36101,
+43086. Of at most so many steps `ALONE` has all on their way: 64 x 384 x 1536 by 32 x 32 and 8 parts on gfx950 9035,
+10027."""
 SQUARES = 5
 """Steps of 64 x 64 for each compute unit, from which on these are better where both A and B are transposed: low blocks
 load 32 bytes of a row of A, and of patches find as many places in the images for a fraction of the products. That is
