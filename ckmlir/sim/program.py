@@ -12,7 +12,7 @@ from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
 from ckmlir.sim import selection, step_recording
 from ckmlir.sim.checks.layout import INITIALISATION, INTERLEAVING, RECORDING, WAIT
 from ckmlir.sim.checks.shadow import shadow_record
-from ckmlir.sim.checks.variants import checked, is_atomic_store
+from ckmlir.sim.checks.variants import checked, is_atomic_load
 from ckmlir.sim.decode import Instruction, UnknownInstruction, decode
 from ckmlir.sim.decode.decoder import decode_all
 from ckmlir.sim.errors import MissingInstruction, UnsupportedInstruction
@@ -232,9 +232,9 @@ class Program:
         return any("_atomic_" in instruction.mnemonic for instruction in self.instructions)
 
     @cached_property
-    def sets_flags(self) -> bool:
-        """Whether there are atomic updates of global memory, or atomic stores as far as they can be told."""
-        return self.updates_memory or any(map(is_atomic_store, self.instructions))
+    def reads_flags(self) -> bool:
+        """Whether there are atomic updates or loads of global memory: what they find may order other accesses."""
+        return self.updates_memory or any(map(is_atomic_load, self.instructions))
 
     @cached_property
     def pauses(self) -> bool:

@@ -21,6 +21,7 @@ from ckmlir.sim.checks.monitor import Monitor
 from ckmlir.sim.checks.place import Place
 from ckmlir.sim.checks.promises import broken_promises
 from ckmlir.sim.checks.race_loops import with_loops
+from ckmlir.sim.checks.race_stores import with_untold_stores
 from ckmlir.sim.checks.variants import flags_of
 from ckmlir.sim.checks.wait_findings import seen_or_possible
 from ckmlir.sim.checks.wait_layout import chunk_shift
@@ -273,7 +274,8 @@ class Runner:
             wave_of_turn=lambda round, turn: int(self.order[round % _ORDER_ROWS, turn]),
         )
         seen = self.monitor.findings(self._field(state.FINDING_COUNT), place)
-        seen = with_loops(seen, self.program.instructions, self.kernel.address)
+        for advised in (with_loops, with_untold_stores):
+            seen = advised(seen, self.program.instructions, self.kernel.address)
         return seen_or_possible(self.known, seen, self._executed)
 
     @property

@@ -182,7 +182,7 @@ class Simulator:
         with ExitStack() as stack:
             given = (program, grid, block, arguments, dynamic_lds, known)
             runners = [stack.enter_context(Runner(self._surroundings, *given)) for _ in range(jobs)]
-            told_apart = "race" in self.checks and program.sets_flags and workgroups <= MOST_UNDER_WAY
+            told_apart = "race" in self.checks and program.reads_flags and workgroups <= MOST_UNDER_WAY
             if program.pauses or (told_apart and observer is None):
                 runners[0].interleave(workgroups)
             with observer.watching(runners[0]) if observer else nullcontext():

@@ -266,6 +266,7 @@ def test_default_kernels(name: str, target: Any) -> None:
         ("reduce", {"ops": "mean", "dtype": "i8"}, "a mean of integers needs a floating-point output"),
         ("reduce", {"ops": "min", "atomic": 1, "out": "f32"}, "memory does not combine min"),
         ("reduce", {"atomic": 1}, "memory does not combine f16"),
+        ("reduce", {"dtype": "i32", "atomic": 1, "align": 2}, "multiples of their 4 bytes, not of align=2"),
         ("img2col", {"image": (4, 4), "window": (2, 2, 2)}, "expected one number, or one for each of 2"),
         ("pooling", {"op": "average", "index": 1}, "index=1: op=average has no maximum"),
         ("pooling", {"count": "elements"}, "op=max counts nothing"),

@@ -58,7 +58,7 @@ ATOMIC_ADD = '  %old = atomicrmw add ptr addrspace(1) %p, i32 1 syncscope("agent
 
 def test_atomics_do_not_race_with_each_other_but_with_plain_accesses() -> None:
     assert race(ATOMIC_ADD + "  ret void", grid=4) == []
-    plain = ATOMIC_ADD + "  store volatile i32 5, ptr addrspace(1) %p\n  ret void"
+    plain = ATOMIC_ADD + "  store i32 5, ptr addrspace(1) %p\n  ret void"
     assert race(plain, grid=4)
 
 
@@ -73,7 +73,7 @@ def test_workgroups_race_in_global_memory_whatever_their_barriers() -> None:
 
 def test_a_barrier_orders_global_accesses_within_a_workgroup() -> None:
     body = """  %a = getelementptr i32, ptr addrspace(1) %p, i32 %tid
-  store volatile i32 %tid, ptr addrspace(1) %a
+  store i32 %tid, ptr addrspace(1) %a
 BARRIER  %n = xor i32 %tid, 64
   %b = getelementptr i32, ptr addrspace(1) %p, i32 %n
   %v = load volatile i32, ptr addrspace(1) %b
@@ -92,7 +92,7 @@ def test_a_read_of_an_earlier_workgroup_is_remembered_behind_reads_of_the_same()
   %writes = and i1 %last, %one
   br i1 %writes, label %yes, label %no
 yes:
-  store volatile i32 1, ptr addrspace(1) %p
+  store i32 1, ptr addrspace(1) %p
   br label %no
 no:
   ret void"""

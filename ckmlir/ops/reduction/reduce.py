@@ -154,6 +154,11 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
                 raise RequestError(f"atomic=1: memory does not combine {problem.out}; expected out=f32")
             if any(text != "a" for text in problem.after):
                 raise RequestError("atomic=1: nothing can be applied to a result that others still change; drop after")
+            if problem.align % (element := find_dtype(problem.out).bytes):
+                raise RequestError(
+                    f"atomic=1: memory combines elements at multiples of their {element} bytes, not of "
+                    f"align={problem.align}; expected align={element} or more, or atomic=0"
+                )
 
     def mismatches(self, problem: ReduceProblem, spec: ReduceSpec, target: Target) -> list[Reason]:
         one = problem.first_step() if problem.two_steps else problem

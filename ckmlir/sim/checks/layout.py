@@ -60,10 +60,15 @@ class Kind:
     EARLY_REGISTER = 15
     EARLY_LDS_COPY = 16
     LATE_LDS = 17
+    RACE_OF_ATOMIC_WITH_WRITE = 18
+    RACE_OF_ATOMIC_WITH_READ = 19
 
 
-FIRST_OF_WAIT = Kind.EARLY_REGISTER
-"""Kinds from this one on have a finding for each other instruction that takes part."""
+FIRST_OF_PAIRS = Kind.EARLY_REGISTER
+"""Kinds from this one on have a finding for each other instruction that takes part: what they weigh depends on both."""
+
+OF_ATOMIC = Kind.RACE_OF_ATOMIC_WITH_WRITE - Kind.RACE_WITH_WRITE
+"""From the kind of a race to that of one in which one of the two accesses is atomic."""
 
 
 class Use:

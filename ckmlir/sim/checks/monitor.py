@@ -27,6 +27,8 @@ _CHECKER = {
     Kind.RACE_WITH_READ: "race",
     Kind.RACE_EQUAL: "race",
     Kind.RACE_ORDERED: "race",
+    Kind.RACE_OF_ATOMIC_WITH_WRITE: "race",
+    Kind.RACE_OF_ATOMIC_WITH_READ: "race",
     Kind.ENDED_BEFORE_BARRIER: "barrier",
     Kind.LANES_AT_BARRIER: "barrier",
     Kind.UNDEFINED_STORED: "initialisation",
@@ -47,6 +49,13 @@ _MESSAGES = {
     Kind.UNDEFINED_CONDITION: "a branch depends on an undefined value",
     Kind.UNDEFINED_EXEC: "an undefined value decides which lanes go on",
     Kind.LANES_AT_BARRIER: "these lanes are switched off when their wave comes to a barrier that they have to reach",
+}
+
+_CONFLICTS = {
+    Kind.RACE_WITH_WRITE: "write",
+    Kind.RACE_WITH_READ: "read",
+    Kind.RACE_OF_ATOMIC_WITH_WRITE: "write",
+    Kind.RACE_OF_ATOMIC_WITH_READ: "read",
 }
 
 
@@ -178,9 +187,8 @@ class Monitor:
         if kind == Kind.RACE_ORDERED:
             there = self._other_access(get, place)
             return f"ordered by atomic accesses alone, if fences stand around these, behind an access by {there}"
-        if kind in (Kind.RACE_WITH_WRITE, Kind.RACE_WITH_READ):
-            other = "a write" if kind == Kind.RACE_WITH_WRITE else "a read"
-            return f"conflict with {other} by {self._other_access(get, place)}"
+        if kind in _CONFLICTS:
+            return f"conflict with a {_CONFLICTS[kind]} by {self._other_access(get, place)}"
         if _is_wait(kind):
             return wait_message(kind, get(layout.OTHER_TAG), get(layout.OTHER_RECORD), place)
         return _MESSAGES[kind]

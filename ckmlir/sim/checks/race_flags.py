@@ -1,8 +1,9 @@
 """What the race check of memory knows by flags, where workgroups wait for each other (`sim/interleaving.py`).
 
 Each workgroup has a range of turns of its own, and a row of numbers: of every workgroup the last turn that it knows of.
-An atomic access that finds what another workgroup wrote atomically orders all that this one did up to that turn, and
-all that it knew of, before what follows. It is not checked that fences stand around flags.
+An atomic access that finds what another workgroup wrote orders all that this one did up to that turn, and all that it
+knew of, before what follows. Where the write is a plain one, that is a finding at the flag itself, and what the flag
+orders is not reported once more for each access. It is not checked that fences stand around flags.
 """
 
 from __future__ import annotations

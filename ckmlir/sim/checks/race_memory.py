@@ -63,12 +63,22 @@ _REPORTED = "  %found = phi i64 [ 0, %entry ], [ %found_next, %next ]\n"
 # conflicts with it in the positions %conflict; returns those lanes.
 _REPORT = f"""
 define internal i64 @report_race(ptr %wave, ptr %record, {_H} %old, i8 %conflict, i64 %here, i64 %lanes, i64 %start,
-                                 i64 %size, ptr %addresses, i64 %write_kind, i64 %read_kind) #1 {{
+                                 i64 %size, ptr %addresses, i64 %write_kind, i64 %read_kind, i1 %is_atomic) #1 {{
 entry:
   %conflict64 = zext i8 %conflict to i64
   %which = call i64 @llvm.cttz.i64(i64 %conflict64, i1 true)
   %of_write = icmp eq i64 %which, {_WRITER}
-  %kind = select i1 %of_write, i64 %write_kind, i64 %read_kind
+  %kind_of_two = select i1 %of_write, i64 %write_kind, i64 %read_kind
+  %writer = extractelement {_H} %old, i64 {_WRITER}
+  %atomic_writer = icmp slt i32 %writer, 0
+  %atomic_write = and i1 %of_write, %atomic_writer
+  %atomic_read = icmp uge i64 %which, {_ATOMIC_READER}
+  %other_is_atomic = or i1 %atomic_write, %atomic_read
+  %one_is_atomic = or i1 %is_atomic, %other_is_atomic
+  %is_conflict = icmp ule i64 %kind_of_two, {Kind.RACE_WITH_READ}
+  %of_atomic = and i1 %one_is_atomic, %is_conflict
+  %kind_of_atomic = add i64 %kind_of_two, {layout.OF_ATOMIC}
+  %kind = select i1 %of_atomic, i64 %kind_of_atomic, i64 %kind_of_two
   %turns = and {_H} %old, splat (i32 {_ATOMIC_WRITER - 1})
   %turn32 = extractelement {_H} %turns, i64 %which
   %turn = zext i32 %turn32 to i64
@@ -181,6 +191,9 @@ def _fresh_history(use: int) -> str:
 _LEARN = f"""  %flag_writer = extractelement {_H} %old, i64 {_WRITER}
   call void @learn_of_flag(ptr %context, i32 %flag_writer)
 """
+_LEARN_BEHIND = f"""  %any_writer = or i32 %flag_writer, {_ATOMIC_WRITER}
+  call void @learn_of_flag(ptr %context, i32 %any_writer)
+"""
 
 
 def _kind_of_write(use: int) -> int:
@@ -242,7 +255,8 @@ tell:
   %write_kind = phi i64 [ {_kind_of_write(use)}, %report ], [ %doubted_write, %doubt ]
   %read_kind = phi i64 [ {Kind.RACE_WITH_READ}, %report ], [ %doubted_read, %doubt ]
   %told = call i64 @report_race(ptr %wave, ptr %record, {_H} %old, i8 %shown, i64 %here, i64 %open, i64 %start,
-                                i64 %size, ptr %addresses, i64 %write_kind, i64 %read_kind)
+                                i64 %size, ptr %addresses, i64 %write_kind, i64 %read_kind,
+                                i1 {"true" if use in _ATOMIC else "false"})
   %silent = xor i64 %told, -1
   %open_less = and i64 %open, %silent
   br label %update
@@ -250,7 +264,7 @@ update:
   %open_here = phi i64 [ %open, %look ], [ %open, %flagged ], [ %open_less, %tell ]
   %not_here = xor i64 %here, -1
   %left_here = and i64 %left, %not_here
-{_new_history(use)}  %differs = icmp ne {_H} %old, %new
+{_LEARN_BEHIND if use in (Use.ATOMIC, Use.ATOMIC_READ) else ""}{_new_history(use)}  %differs = icmp ne {_H} %old, %new
   %differs_bits = bitcast <8 x i1> %differs to i8
   %same = icmp eq i8 %differs_bits, 0
   br i1 %same, label %step, label %change

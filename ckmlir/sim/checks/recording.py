@@ -16,8 +16,8 @@ def _stores(values: dict[int, str]) -> str:
     )
 
 
-# One row for each kind at each instruction (and, of missing waits, for each access that was not waited for): seeing it
-# again counts, and adds lanes while it is the same wave's turn.
+# One row for each kind at each instruction (and, of some kinds, for each other instruction): seeing it again counts,
+# and adds lanes while it is the same wave's turn.
 NOTE_FINDING = f"""
 define internal void @note_finding(ptr %wave, ptr %record, i64 %kind, i64 %lanes, i64 %address, i64 %tag,
                                    i64 %other) #1 {{
@@ -42,7 +42,7 @@ compare:
 {field("old", layout.OTHER_RECORD, "old_other")}  %same_kind = icmp eq i64 %old_kind, %kind
   %same_record = icmp eq i64 %old_record, %record_bits
   %same_other = icmp eq i64 %old_other, %other
-  %any_other = icmp ult i64 %kind, {layout.FIRST_OF_WAIT}
+  %any_other = icmp ult i64 %kind, {layout.FIRST_OF_PAIRS}
   %other_fits = or i1 %same_other, %any_other
   %same_place = and i1 %same_kind, %same_record
   %same = and i1 %same_place, %other_fits

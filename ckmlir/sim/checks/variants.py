@@ -42,15 +42,30 @@ def is_atomic_load(instruction: Instruction) -> bool:
 
 
 def is_atomic_store(instruction: Instruction) -> bool:
-    """Whether a store of at most 8 bytes is how an atomic store of agent scope is compiled.
+    """Whether a store of at most 8 bytes is how an atomic store of agent scope is compiled, and nothing else.
 
     LLVM's AMDGPU user guide, "Memory Model gfx942", code sequences of `store atomic monotonic`: sc1=1 at agent scope.
-    One of system scope looks like a volatile store (both bits), and on gfx90a like any other: here plain.
     """
-    if not _ATOMIC_STORE.fullmatch(instruction.mnemonic) or instruction.target == "gfx90a":
-        return False
-    given = instruction.modifiers.get
-    return bool(given("sc1")) and not given("sc0") and not given("nt")
+    return _stores(instruction) and instruction.target != "gfx90a" and _cache_bits(instruction) == {"sc1"}
+
+
+def may_be_atomic_store(instruction: Instruction) -> bool:
+    """Whether a store of at most 8 bytes looks the same, be it an atomic one or not.
+
+    LLVM's AMDGPU user guide, code sequences of `store atomic monotonic`: on gfx90a it looks like any other ("Memory
+    Model gfx90a"); on later chips one of system scope, sc0=1 sc1=1, looks like a volatile one ("Memory Model gfx942").
+    """
+    untold = set() if instruction.target == "gfx90a" else {"sc0", "sc1"}
+    return _stores(instruction) and _cache_bits(instruction) == untold
+
+
+def _stores(instruction: Instruction) -> bool:
+    return _ATOMIC_STORE.fullmatch(instruction.mnemonic) is not None
+
+
+def _cache_bits(instruction: Instruction) -> set[str]:
+    """Those that are set, by gfx942's names."""
+    return {name for name in ("sc0", "sc1", "nt") if instruction.modifiers.get(name)}
 
 
 def checked(selected: Selected, instruction: Instruction, flags: int) -> Selected:
