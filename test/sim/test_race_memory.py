@@ -333,7 +333,7 @@ def races(text: str, target: str, grid: int = 3, faults: bool = True) -> list[Fi
     try:
         simulator.launch(compile_kernel(text, target), "k", (grid, 1, 1), (64, 1, 1), memory)
     except CheckFailure as failure:
-        return [one for one in failure.findings if one.is_fault == faults]
+        return list(failure.findings if faults else failure.remarks)
     return [] if faults else list(simulator.remarks)
 
 
@@ -401,6 +401,26 @@ def test_data_behind_a_flag_that_may_be_atomic_are_advice(target: str, scope: st
     remarks = races(loading(last, look + DATA + flag), target, faults=False)
     assert any("ordered by atomic accesses alone" in one.message for one in remarks)
     assert races(loading(last, DATA.replace("%seen", "1") + flag), target)
+
+
+def test_one_load_that_meets_a_flag_and_a_wide_store_is_advice_and_a_fault() -> None:
+    """Lane 0 looks at the first workgroup's flag, lane 1 at what the next one stored by 16 bytes."""
+    before = """  %first = mul i32 %wg, 512
+  %flag = getelementptr i32, ptr addrspace(1) %p, i32 %first
+  store atomic i32 1, ptr addrspace(1) %flag syncscope("agent") release, align 4
+  %data = getelementptr i32, ptr addrspace(1) %flag, i32 64
+  store <4 x i32> <i32 1, i32 1, i32 1, i32 1>, ptr addrspace(1) %data, align 16
+  %low = and i32 %tid, 1
+  %place = mul i32 %low, 576
+  %each = getelementptr i32, ptr addrspace(1) %p, i32 %place
+"""
+    text = loading(AGENT_LOAD.replace("%p", "%each"), before)
+    faults, remarks = (
+        [one for one in races(text, "gfx90a", faults=faults) if "global_load_dword " in one.instruction]
+        for faults in (True, False)
+    )
+    assert len(faults) == 1 and "global_store_dwordx4" in faults[0].message
+    assert any("right if the store is an atomic one" in one.message for one in remarks)
 
 
 def test_plain_loads_between_atomic_ones_are_remembered() -> None:
