@@ -370,12 +370,22 @@ class Runner:
         if stop == state.Stop.TOO_LONG:
             return (
                 f"one workgroup took more than {self.surroundings.patience:g} s, and may never end; "
-                f"Simulator(patience=…) or {PATIENCE}=… allows more seconds, or inf"
+                f"{self._why_it_may_wait()}Simulator(patience=…) or {PATIENCE}=… allows more seconds, or inf"
             )
         return (
             f"the launch took more than {self.surroundings.branch_budget} branches; "
             "Simulator(branch_budget=…) allows more"
         )
+
+    def _why_it_may_wait(self) -> str:
+        """Of kernels that look at what other workgroups write, why these may not come to write it."""
+        if not self.program.reads_flags:
+            return ""
+        if self._interleaving is None and self.program.pauses:
+            return "where it waits for another workgroup it never does, since a timing simulates only some; "
+        if not self.program.pauses:
+            return "where it waits for another workgroup it has to pause (s_sleep), since others run only then; "
+        return ""
 
     def _waiting(self) -> str:
         """Who waits for the wave that does not come to an end."""

@@ -17,9 +17,11 @@ from ckmlir.lang import Kernel, kernel, load, ptr, signal, store, view, wait_unt
 from ckmlir.sim import CheckFailure, SimulationError, interleaving
 from ckmlir.sim.debugging import Tracer
 from ckmlir.sim.simulator import Simulator
+from ckmlir.sim.timing.lengths import count_workgroups
 from ckmlir.targets import get_target
 
 GROUPS, WAVES = 7, 4
+S_SLEEP, S_NOP = (0xBF8E0001).to_bytes(4, "little"), (0xBF800000).to_bytes(4, "little")
 LENGTH = 64 * WAVES
 
 
@@ -101,6 +103,23 @@ def test_who_waits_for_ever_is_given_up() -> None:
     arguments = [simulator.upload(np.zeros(size, np.float32)) for size in (GROUPS * LENGTH, GROUPS * LENGTH, GROUPS)]
     with pytest.raises(SimulationError, match="may never end"):
         simulator.launch(CodeObject.parse(compiled.hsaco), "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments)
+
+
+@pytest.mark.parametrize(
+    ("pauses", "said"), [(True, "a timing simulates only some"), (False, r"has to pause \(s_sleep\)")]
+)
+def test_who_waits_for_what_does_not_run_is_told_so(pauses: bool, said: str) -> None:
+    """Where only some workgroups are simulated, and where a kernel looks for a flag without a pause."""
+    compiled = compile_traced(running_sums("gfx942", signals=pauses))
+    data = bytearray(compiled.hsaco)
+    if not pauses:
+        place = data.index(S_SLEEP)
+        data[place : place + 4] = S_NOP
+    simulator = Simulator(target="gfx942", patience=0.3)
+    arguments = [simulator.upload(np.zeros(size, np.float32)) for size in (GROUPS * LENGTH, GROUPS * LENGTH, GROUPS)]
+    given = CodeObject.parse(bytes(data)), "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments
+    with pytest.raises(SimulationError, match=said):
+        count_workgroups(simulator, *given, 0, [GROUPS - 1]) if pauses else simulator.launch(*given)
 
 
 def test_more_workgroups_than_a_chip_holds(monkeypatch: pytest.MonkeyPatch) -> None:
