@@ -6,6 +6,7 @@ writes L2 back where dies do not share it and waits for all stores, an acquire d
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import create, integer, value
+from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.branches import only_where
 from ckmlir.lowering.context import Lowering
 from ckmlir.mlir import ir
@@ -30,7 +31,9 @@ def lower_set_flag(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     number, pointer = op.operands
     thread = state.thread
     assert thread is not None
-    is_first = arith.cmpi(arith.CmpIPredicate.eq, thread, state.emit.constant(0))
+    # LLVM would compare before all turns, and keep the outcome in two scalar registers.
+    own = assembly(thread.type, [thread], "", "=v,0", effects=True)
+    is_first = arith.cmpi(arith.CmpIPredicate.eq, own, state.emit.constant(0))
 
     def exchange() -> None:
         attributes = {"bin_op": integer(EXCHANGE), "ordering": integer(MONOTONIC), "syncscope": _agent()}

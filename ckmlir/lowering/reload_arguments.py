@@ -24,14 +24,14 @@ and before it an address, a size and a distance of rows, which the first step ne
 So does the only turn where the steady loop loads and stores as often as single elements take: what that needs of scalar
 registers leaves too few for what comes behind.
 
-Of few arguments turns also do so where they load and store many elements one by one beside the steady loop, and they
-compute the wave's number anew there; stream-K, which has more, would keep 2 scalar registers more in lanes.
+Of few arguments turns also do so where they load and store many elements one by one beside the steady loop.
 
 Behind a steady loop they also compute anew what the first lane has of the thread's number, such as the number of the
-wave, which a vector register holds anyway. `gemm_multi_abd` of eight arrays kept it in a lane through the loop.
+wave, which a vector register holds anyway, and what follows from the workgroup's number. `gemm_multi_abd` of eight
+arrays kept the former in a lane through the loop; stream-K kept four and 65536 times the latter, in two registers each.
 
 So do, of many arguments, operations behind the last turn: attention backward by whole heads clears rows there, and kept
-the number of the wave in a lane through all turns. Within turns nothing is gained so: of ten kernels of it three kept 1
+the number of the wave in a lane through all turns. Within its turns nothing is gained so: of ten kernels three kept 1
 to 5 scalar registers more in lanes, one kept one fewer.
 
 Where many are read again, a kernel asks for all lines that they lie in where it begins: the first turn of attention
@@ -89,6 +89,7 @@ LOAD, ADDRESSING = "rocdl.raw.ptr.buffer.load", ("rocdl.make.buffer.rsrc", "llvm
 """What loads from a buffer, and what makes its resource."""
 ACCESSES = (LOAD, "rocdl.raw.ptr.buffer.store")
 FIRST_LANE, THREAD = "rocdl.readfirstlane", "rocdl.workitem.id.x"
+WORKGROUP = tuple(f"rocdl.workgroup.id.{axis}" for axis in "xyz")
 DIVISIONS = ("llvm.sdiv", "llvm.udiv")
 
 
@@ -122,8 +123,7 @@ def _reload(function: ir.Operation) -> None:
             crowded = _accesses(flow, loop.places.difference(*(one.places for one in steady))) > MOST_ACCESSES
             copies = any(has_any(flow, one.places, COPY) for one in steady)
             if crowded or copies or arguments.bytes > SEVERAL:
-                threads = crowded and arguments.bytes <= SEVERAL
-                _begin_anew(flow, loop, steady, flow.entry(loop), arguments, threads=threads)
+                _begin_anew(flow, loop, steady, flow.entry(loop), arguments, numbers=not arguments.are_many)
             if arguments.are_many:
                 _end_anew(flow, loop, arguments)
                 _ask_ahead(arguments)
@@ -153,18 +153,19 @@ def _begin_anew(
     arguments: KernelArguments,
     piece: int | None = None,
     *,
-    threads: bool = True,
+    numbers: bool = True,
 ) -> None:
     """Let the operations of a turn, from the block `entry` on, use what was read last on every way to them.
 
     Args:
         piece: operations after which a block that reads does so once more.
-        threads: whether they also compute anew what follows from the thread's number, behind a steady loop.
+        numbers: whether they also compute anew what follows from the numbers of the workgroup and the thread, behind a
+            steady loop.
     """
     behind = [place for one in steady if (place := flow.behind(one, turns)) is not None]
     places = {entry, *behind} - {0}  # where the kernel begins, they are read anyway
     readings = {
-        place: _Reading(flow.blocks[place].operations[0].operation, arguments, behind=threads and place in behind)
+        place: _Reading(flow.blocks[place].operations[0].operation, arguments, behind=numbers and place in behind)
         for place in places
     }
     inside = {flow.blocks[place] for place in turns.places - {0}}  # where the kernel begins is before any turn
@@ -250,6 +251,8 @@ class _Reading:
             if argument.owner != self._arguments.entry:
                 return None
             return self.load(operand.type, self._arguments.offsets[argument.arg_number])
+        if op.name in WORKGROUP and self._behind:
+            return assembly(operand.type, [operand], "", "=s,0", effects=True)
         if op.name == FIRST_LANE and self._behind:
             return self._of_thread(op)
         if op.name not in ARITHMETIC or (op.name in DIVISIONS and not is_constant(op.operands[1])):

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from ckmlir.dialect.context import ck_context
+from ckmlir.lowering.kernel_arguments import MANY
 from ckmlir.lowering.reload_arguments import AHEAD, HALF, MOST_ACCESSES, MOST_STEADY, PIECE, SEVERAL, ReloadArguments
 from ckmlir.mlir import ir
 
@@ -66,6 +67,8 @@ llvm.func @turns(%count: i32, %scale: i32, %p: !llvm.ptr<8>, ARGUMENTS) {
   %six = llvm.mlir.constant(6 : i32) : i32
   %number = llvm.lshr %thread, %six : i32
   %wave = rocdl.readfirstlane %number : i32
+  %workgroup = rocdl.workgroup.id.x : i32
+  %place = llvm.shl %workgroup, %six : i32
   %zero = llvm.mlir.constant(0 : i32) : i32
   %a = llvm.mlir.constant(dense<1.0> : vector<4xf16>) : vector<4xf16>
   %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
@@ -82,7 +85,7 @@ llvm.func @turns(%count: i32, %scale: i32, %p: !llvm.ptr<8>, ARGUMENTS) {
   llvm.cond_br %go, ^steady(%product : vector<4xf32>), ^behind
 ^behind:
   STORES
-  rocdl.raw.ptr.buffer.store %wave, %p, %zero, %zero, 0 : i32
+  rocdl.raw.ptr.buffer.store %wave, %p, %place, %zero, 0 : i32
   %following = llvm.add %turn, %scale : i32
   llvm.br ^head(%following : i32)
 ^end:
@@ -105,13 +108,15 @@ def test_turns_of_many_accesses_read_few_arguments_again() -> None:
     """What a turn stores one by one counts; with fewer stores it has the argument as it is, and the wave's number."""
     for stores, again in ((MOST_ACCESSES - 1, 0), (MOST_ACCESSES, 1)):
         text = turns_with(stores)
-        assert (text.count("-> i32"), text.count("rocdl.readfirstlane")) == (2 * again, 1 + again)
+        assert (text.count("-> i32"), text.count("rocdl.readfirstlane")) == (3 * again, 1 + again)
 
 
-def test_turns_of_several_arguments_keep_the_number_of_the_wave() -> None:
-    """Stream-K would keep two scalar registers more in lanes otherwise."""
-    text = turns_with(MOST_ACCESSES, rest=SEVERAL // 4)
-    assert text.count("!llvm.ptr<4> -> i32") == 1 and text.count("rocdl.readfirstlane") == 1
+@pytest.mark.parametrize(("rest", "again"), [(SEVERAL // 4, 1), (MANY // 4, 0)])
+def test_turns_of_many_arguments_keep_the_numbers_of_the_wave_and_the_workgroup(rest: int, again: int) -> None:
+    """Others compute the wave's number anew behind a steady loop, and what follows from the workgroup's."""
+    text = turns_with(MOST_ACCESSES, rest)
+    assert text.count("!llvm.ptr<4> -> i32") >= 1
+    assert (text.count("rocdl.readfirstlane"), text.count("llvm.shl")) == (1 + again, 1 + again)
 
 
 ONLY = """

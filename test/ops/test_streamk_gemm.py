@@ -215,6 +215,18 @@ def test_sums_by_pairs_leave_scalar_registers() -> None:
     assert kernel.code_object.kernel(kernel.kernel_name).metadata.sgpr_spill_count == 0
 
 
+@pytest.mark.parametrize("layout", [pytest.param("RCR", marks=pytest.mark.full), "RRR"])
+@pytest.mark.parametrize("chip", ["gfx90a", pytest.param("gfx942", marks=pytest.mark.full)])
+def test_full_matrices_beside_single_elements_leave_scalar_registers(chip: str, layout: str) -> None:
+    """The numbers of wave and workgroup are computed anew behind the steady loop, who sets a flag is found there, and
+    GELU chooses no sign: 23 to 31 scalar registers were in lanes."""
+    target = get_target(chip)
+    op = "gelu(acc + d0) * d1 + d2"
+    problem = STREAM.problem(m=1000, n=1023, k=4096, dtype="bf16", layout=layout, op=op)
+    kernel = compile_kernel(STREAM, STREAM.spec(problem, target), target)
+    assert kernel.code_object.kernel(kernel.kernel_name).metadata.sgpr_spill_count == 0
+
+
 def test_sums_of_others_have_room_beside_a_block() -> None:
     """Sums that are added to a block's are in registers beside it: 170 would be in scratch memory with 128 x 128."""
     keys = {"m": 512, "n": 512, "k": 512, "dtype": "f64", "wave": (2, 1)}

@@ -121,7 +121,12 @@ FUNCTIONS: dict[str, Function] = {
     "erf": Function(
         1,
         _erf,
-        "where(x < 0, -1, 1) * (1 - exp(-x * x) * _erf_tail(1 / (1 + 0.3275911 * abs(x))))",
+        "where(x < 0, -1, 1) * _erf_size(x)",
+    ),
+    "_erf_size": Function(
+        1,
+        lambda x: np.abs(_erf(x)),
+        "1 - exp(-x * x) * _erf_tail(1 / (1 + 0.3275911 * abs(x)))",
         error=1.5e-7,
     ),
     "_erf_tail": Function(
@@ -129,8 +134,10 @@ FUNCTIONS: dict[str, Function] = {
         lambda x: _horner(x, 0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429),
         "x * (0.254829592 + x * (-0.284496736 + x * (1.421413741 + x * (-1.453152027 + x * 1.061405429))))",
     ),
-    "gelu": Function(
-        1, lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))), f"0.5 * x * (1 + erf(x * {math.sqrt(0.5)!r}))"
+    "gelu": Function(  # half of x and of its size, so that no lane chooses a sign
+        1,
+        lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
+        f"0.5 * x + abs(0.5 * x) * _erf_size(x * {math.sqrt(0.5)!r})",
     ),
     "gelu_tanh": Function(
         1,
