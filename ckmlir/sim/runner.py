@@ -382,7 +382,7 @@ class Runner:
         if not self.program.reads_flags:
             return ""
         if self._interleaving is None and self.program.pauses:
-            return "where it waits for another workgroup it never does, since a timing simulates only some; "
+            return "where it waits for a workgroup behind it, it waits in vain: a timing runs them in their order; "
         if not self.program.pauses:
             return "where it waits for another workgroup it has to pause (s_sleep), since others run only then; "
         return ""

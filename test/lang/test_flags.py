@@ -18,6 +18,7 @@ from ckmlir.sim import CheckFailure, SimulationError, interleaving
 from ckmlir.sim.debugging import Tracer
 from ckmlir.sim.simulator import Simulator
 from ckmlir.sim.timing.lengths import count_workgroups
+from ckmlir.sim.timing.recording import record
 from ckmlir.targets import get_target
 
 GROUPS, WAVES = 7, 4
@@ -106,7 +107,7 @@ def test_who_waits_for_ever_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pauses", "said"), [(True, "a timing simulates only some"), (False, r"has to pause \(s_sleep\)")]
+    ("pauses", "said"), [(True, "waits in vain"), (False, r"has to pause \(s_sleep\)")]
 )
 def test_who_waits_for_what_does_not_run_is_told_so(pauses: bool, said: str) -> None:
     """Where only some workgroups are simulated, and where a kernel looks for a flag without a pause."""
@@ -120,6 +121,25 @@ def test_who_waits_for_what_does_not_run_is_told_so(pauses: bool, said: str) -> 
     given = CodeObject.parse(bytes(data)), "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments
     with pytest.raises(SimulationError, match=said):
         count_workgroups(simulator, *given, 0, [GROUPS - 1]) if pauses else simulator.launch(*given)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_who_waits_for_those_before_can_be_timed(chip: str) -> None:
+    """All of them run, in their order; those that are recorded look at a flag once."""
+    compiled = compile_traced(running_sums(chip))
+    simulator = Simulator(target=chip, patience=2)
+    arguments = [simulator.upload(np.ones(size, np.float32)) for size in (GROUPS * LENGTH, GROUPS * LENGTH)]
+    arguments.append(simulator.upload(np.zeros(GROUPS, np.int32)))
+    given = CodeObject.parse(compiled.hsaco), "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments, 0
+    counted = count_workgroups(simulator, *given, [GROUPS - 1, 0], in_order=True)
+    assert counted[0] > counted[1] and not arguments[2].read(np.int32, GROUPS).any()
+    trace = record(simulator, *given, [GROUPS - 1, 2], in_order=True)
+    assert trace.workgroups == (2, GROUPS - 1)
+    assert sum(len(trace.steps_of(wave)) for wave in range(WAVES)) == counted[0]
+    assert not {"s_sleep"} & {trace.program[one].mnemonic for one in trace.steps["instruction"].tolist()}
+    assert arguments[1].read(np.float32, (GROUPS, LENGTH))[-1, 0] == GROUPS
+    arguments[2].write(np.zeros(GROUPS, np.int32))
+    assert simulator.time(*given[:5]).grid.cycles > 0
 
 
 def test_more_workgroups_than_a_chip_holds(monkeypatch: pytest.MonkeyPatch) -> None:

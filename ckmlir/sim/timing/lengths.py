@@ -147,20 +147,31 @@ def count_workgroups(
     arguments: Sequence[KernelArgument],
     dynamic_lds: int,
     numbers: Sequence[int],
+    *,
+    in_order: bool = False,
 ) -> list[int]:
     """Run some workgroups of a launch, each alone, and count what they execute; arguments and errors as `record`.
 
-    Memory that the kernel updates atomically is as it was before: it may say what is left to do.
+    Memory that the kernel updates atomically is as it was before: it may say what is left to do. `in_order`: all
+    workgroups up to the last of these run, and all memory is as it was before.
     """
     with simulator.counting_runner(code_object, kernel, grid, block, arguments, dynamic_lds) as runner:
-        updated = [one for one in arguments if isinstance(one, DeviceMemory)] if runner.program.updates_memory else []
-        before = [one.read() for one in updated]
-        found, done = [], 0
-        for number in numbers:
-            watch([runner], [[(number, number + 1)]])
-            for memory, contents in zip(updated, before):
+        changes = in_order or runner.program.updates_memory
+        changed = [one for one in arguments if isinstance(one, DeviceMemory)] if changes else []
+        before = [one.read() for one in changed]
+
+        def restore() -> None:
+            for memory, contents in zip(changed, before):
                 memory.write(contents)
-            executed = runner.executed
-            found.append(executed - done)
-            done = executed
-        return found
+
+        counted, behind = {}, 0
+        for number in sorted(set(numbers)):
+            if in_order:
+                watch([runner], [[(behind, number)]])
+            done = runner.executed
+            watch([runner], [[(number, number + 1)]])
+            counted[number], behind = runner.executed - done, number + 1
+            if not in_order:
+                restore()
+        restore()
+        return [counted[number] for number in numbers]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ckmlir.sim.timing.launch_model import LaunchModel, model_launch, workgroups_to_record
-from ckmlir.sim.timing.lengths import CountsWorkgroups, count_workgroups, survey
+from ckmlir.sim.timing.lengths import count_workgroups, survey
 from ckmlir.sim.timing.occupancy import kernel_occupancy
 from ckmlir.sim.timing.parameters import Parameters, load
 from ckmlir.sim.timing.recording import RecordsLaunches, Trace, record
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from ckmlir.sim.timing.grid import Mode
 
 
-class MeasuresLaunches(RecordsLaunches, CountsWorkgroups, Protocol):
-    """What measuring asks of a simulator."""
-
-
 def measure(
-    simulator: MeasuresLaunches,
+    simulator: RecordsLaunches,
     code_object: CodeObject,
     kernel: str | None = None,
     grid: Dimensions = (1, 1, 1),
@@ -59,7 +55,7 @@ def measure(
 
 
 def record_launch(
-    simulator: MeasuresLaunches,
+    simulator: RecordsLaunches,
     code_object: CodeObject,
     kernel: str | None,
     grid: Dimensions,
@@ -71,10 +67,15 @@ def record_launch(
     mode: Mode | int,
     shape: Sequence[int] | None,
 ) -> Trace:
-    """The workgroups of a launch that the model needs in a mode, recorded. Arguments and errors as for `measure`."""
+    """The workgroups of a launch that the model needs in a mode, recorded. Arguments and errors as for `measure`.
+
+    Where waves pause, as where they wait for another workgroup, all workgroups before those run too.
+    """
     name = code_object.kernel(kernel).name
     fitting = kernel_occupancy(code_object, name, parameters, math.prod(block))
     launch = (simulator, code_object, name, grid, block, arguments, dynamic_lds)
-    lengths = survey(surveyed_shape(shape, grid), partial(count_workgroups, *launch))
+    with simulator.counting_runner(*launch[1:]) as runner:
+        waits = runner.program.pauses
+    lengths = survey(surveyed_shape(shape, grid), partial(count_workgroups, *launch, in_order=waits))
     numbers = workgroups_to_record(shape or grid, parameters, fitting.workgroups, mode, lengths, math.prod(grid))
-    return replace(record(*launch, numbers), lengths=lengths)
+    return replace(record(*launch, numbers, in_order=waits), lengths=lengths)

@@ -1,12 +1,13 @@
 """What the timing model is fed with: the instructions that the waves of some workgroups executed, and their addresses.
 
-A recording is a functional run of those workgroups alone, through handlers that write down what they do
+A recording is a functional run of those workgroups, through handlers that write down what they do
 (`ckmlir.sim.step_recording`): straight runs of instructions, and patterns of addresses. It knows no time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
@@ -25,6 +26,7 @@ from ckmlir.sim.parallel import watch
 from ckmlir.sim.state import ErrorKind
 from ckmlir.sim.step_recording import ACCESS_ROW, NO_ADDRESS, RUN_ROW, TABLE_BITS
 from ckmlir.sim.timing.access_patterns import ACCESS, NO_LANES, AccessKind, lanes_of
+from ckmlir.sim.timing.lengths import CountsWorkgroups, Lengths
 from ckmlir.sim.timing.placement import place_accesses, places_of
 from ckmlir.sim.timing.recorded_runs import STEP, steps_of_runs
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from ckmlir.sim.launch import Dimensions, KernelArgument
     from ckmlir.sim.program import Program
     from ckmlir.sim.runner import Runner
-    from ckmlir.sim.timing.lengths import Lengths
 
 MOST_STEPS: Final = 1 << 24
 MOST_ACCESSES: Final = 1 << 21
@@ -119,7 +120,7 @@ class Trace(Struct, frozen=True, dict=True):
         return self.steps[self.wave_first[wave] : self.wave_first[wave + 1]]
 
 
-class RecordsLaunches(Protocol):
+class RecordsLaunches(CountsWorkgroups, Protocol):
     """What a recording asks of a simulator."""
 
     def recording_runner(
@@ -144,6 +145,8 @@ def record(
     dynamic_lds: int = 0,
     workgroups: Iterable[int] = (0,),
     most_steps: int = MOST_STEPS,
+    *,
+    in_order: bool = False,
 ) -> Trace:
     """Run some workgroups of a launch and write down what they execute. The other workgroups do not run.
 
@@ -152,6 +155,7 @@ def record(
         code_object, kernel, grid, block, arguments, dynamic_lds: As for `Simulator.launch`.
         workgroups: Their numbers, x + grid x * (y + grid y * z).
         most_steps: Executed instructions that there is room for.
+        in_order: In the order of their numbers, and all that come before them run too, since they may wait for these.
 
     Raises:
         RecordingError: No such workgroup, or more steps than there is room for.
@@ -163,15 +167,19 @@ def record(
         raise RecordingError(f"workgroup {wrong[0]} cannot be recorded: the launch has {count}, numbered from 0")
     if not chosen:
         raise RecordingError("no workgroup to record")
-    with simulator.recording_runner(code_object, kernel, grid, block, arguments, dynamic_lds) as runner:
-        return _Recording(runner, most_steps).run(chosen, dynamic_lds)
+    launch = (code_object, kernel, grid, block, arguments, dynamic_lds)
+    with (
+        simulator.recording_runner(*launch) as runner,
+        simulator.counting_runner(*launch) if in_order else nullcontext() as others,
+    ):
+        return _Recording(runner, most_steps, others).run(sorted(chosen) if in_order else chosen, dynamic_lds)
 
 
 class _Recording:
-    """The buffers of one recording."""
+    """The buffers of one recording. `others`: runs workgroups between those that are recorded, without recording."""
 
-    def __init__(self, runner: Runner, most_steps: int) -> None:
-        self.runner = runner
+    def __init__(self, runner: Runner, most_steps: int, others: Runner | None = None) -> None:
+        self.runner, self._others = runner, others
         # Pages that nobody touches cost nothing.
         self._runs = aligned_bytes(most_steps * RUN_ROW.itemsize).view(RUN_ROW)
         self._accesses = aligned_bytes(MOST_ACCESSES * ACCESS_ROW.itemsize).view(ACCESS_ROW)
@@ -192,7 +200,11 @@ class _Recording:
         return int(self.runner.context[offset // 8])
 
     def run(self, workgroups: Sequence[int], dynamic_lds: int) -> Trace:
+        behind = 0
         for first, end in _stretches(workgroups):
+            if self._others is not None:
+                watch([self._others], [[(behind, first)]])
+            behind = end
             try:
                 watch([self.runner], [[(first, end)]])
             except SimulationError as error:
