@@ -13,6 +13,10 @@ from ckmlir.passes.walk import named_target
 from ckmlir.targets.cdna import SIMDS
 
 GLOBAL_ALIGNMENT = 1024
+NEVER_READ = ("dispatch-ptr", "queue-ptr", "dispatch-id")
+"""Numbers of a launch that no kernel of ours reads. LLVM finds that out by itself unless it meets an intrinsic that
+might call something (copies to LDS and their marks), and then has them take the scalar registers of six dwords of
+arguments."""
 PIECES_LEVEL = 1
 """LLVM's level for kernels whose order is given piece by piece: at level 2 it finds nothing to do there, takes a
 quarter more time, and up to 18 more registers (attention under woven schedules)."""
@@ -104,7 +108,7 @@ def _options(
     function: ir.Operation, waves: int, accumulation: bool, *, apart: bool, branched: bool
 ) -> list[ir.Attribute]:
     """What LLVM's backend is told of the kernel, in the form in which MLIR hands it on."""
-    options: list[ir.Attribute] = []
+    options: list[ir.Attribute] = [ir.StringAttr.get(f"amdgpu-no-{name}") for name in NEVER_READ]
     in_pieces = IN_PIECES in function.attributes
     if waves > SIMDS:
         # At most 256 registers a wave: all of them serve as the one kind. LLVM finds that out by itself unless it meets

@@ -5,7 +5,7 @@
 
 module attributes {ck.target = "gfx950"} {
   // CHECK-LABEL: llvm.func @behind
-  // CHECK-SAME: passthrough = ["noimplicitfloat", ["amdgpu-ieee", "false"]]
+  // CHECK-SAME: passthrough = [{{.*}}"noimplicitfloat", ["amdgpu-ieee", "false"]]
   // CHECK: %[[LIMIT:.*]] = llvm.intr.ssub.sat(%{{.*}}, %{{.*}}) : (i32, i32) -> i32
   // CHECK: %[[LAST:.*]] = arith.constant 9 : i32
   // CHECK: %[[CUT:.*]] = arith.cmpi sle, %[[LIMIT]], %[[LAST]] : i32

@@ -6,7 +6,7 @@
 module attributes {ck.target = "gfx942"} {
   // CHECK-LABEL: llvm.func @pieces
   // CHECK-SAME: ck.llvm_level = 1 : i32
-  // CHECK-SAME: passthrough = ["noimplicitfloat", ["amdgpu-ieee", "false"]]
+  // CHECK-SAME: passthrough = [{{.*}}"noimplicitfloat", ["amdgpu-ieee", "false"]]
   func.func @pieces() attributes {ck.waves = 1 : i32, ck.in_pieces} {
     cf.br ^bb1
   ^bb1:
@@ -15,7 +15,7 @@ module attributes {ck.target = "gfx942"} {
 
   // CHECK-LABEL: llvm.func @whole
   // CHECK-NOT: ck.llvm_level
-  // CHECK-NOT: passthrough
+  // CHECK-NOT: noimplicitfloat
   // CHECK: llvm.return
   func.func @whole() attributes {ck.waves = 1 : i32} {
     cf.br ^bb1

@@ -5,7 +5,7 @@
 
 module attributes {ck.target = "gfx942"} {
   // CHECK-LABEL: llvm.func @distance
-  // CHECK-SAME: passthrough = ["noimplicitfloat"]
+  // CHECK-SAME: passthrough = [{{.*}}"noimplicitfloat"]
   // CHECK: %[[SIZE:.*]] = math.absf %{{.*}} : f32
   // CHECK: %[[LESS:.*]] = arith.negf %[[SIZE]] : f32
   // CHECK: %[[LEFT:.*]] = vector.extract %arg0[0]
@@ -69,7 +69,7 @@ module attributes {ck.target = "gfx942"} {
   // Without a magnitude or a half packed arithmetic does it; what may not be rounded once stays two operations, and so
   // does a product that is needed elsewhere.
   // CHECK-LABEL: llvm.func @others
-  // CHECK-NOT: passthrough
+  // CHECK-NOT: noimplicitfloat
   // CHECK-NOT: math.fma
   // CHECK: llvm.return
   func.func @others(%s: vector<2xf32>, %t: vector<2xf32>, %u: vector<2xf32>) attributes {ck.waves = 1 : i32} {

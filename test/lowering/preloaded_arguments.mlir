@@ -7,6 +7,8 @@
 gpu.module @kernels [#rocdl.target<chip = "gfx942">] {
   // CHECK-LABEL: llvm.func @all
   // CHECK-SAME: (%{{[a-z0-9]+}}: !llvm.ptr<1> {llvm.inreg}, %{{[a-z0-9]+}}: i32 {llvm.inreg}, %{{[a-z0-9]+}}: f32 {llvm.inreg})
+  // What a kernel never reads of its launch leaves these registers to arguments.
+  // CHECK-SAME: passthrough = ["amdgpu-no-dispatch-ptr", "amdgpu-no-queue-ptr", "amdgpu-no-dispatch-id"{{[],]}}
   func.func @all(%p: !llvm.ptr<1>, %n: i32, %f: f32) attributes {ck.waves = 1 : i32} {
     return
   }

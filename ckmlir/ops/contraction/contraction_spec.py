@@ -225,8 +225,14 @@ class ContractionSpec(Spec):
     @property
     def arrays(self) -> tuple[str, ...]:
         """All arrays in the order of kernel arguments."""
-        beside = (*self.index, *self.scales, *self.zeros, *NAMES[: len(self.side)])
-        return (*self.tensors, *beside, *self.behind, *self.outputs)
+        return (*self.summed, *NAMES[: len(self.side)], *self.behind, *self.outputs)
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """Those that sums need. Where a grid has a workgroup for each block, or each shares them, kernels take these
+        first, then integers, then what is behind the sums: the first arguments are in registers where a kernel begins.
+        """
+        return (*self.tensors, *self.index, *self.scales, *self.zeros)
 
     @property
     def behind(self) -> tuple[str, ...]:

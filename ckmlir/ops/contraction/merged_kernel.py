@@ -24,8 +24,9 @@ def distance_arguments(spec: ContractionSpec) -> list[str]:
             pitches = parse_windows(spec.windows).arguments()
         else:
             pitches = [f"ld_{name}" for name in spec.tensors] if spec.sources else ["lda", "ldb"]
-        beside = (*NAMES[: len(spec.side)], *spec.scales, *spec.index, *spec.behind[:1])
-        return [*pitches, "ldc", *(f"ld_{name}" for name in beside)]
+        behind = (*NAMES[: len(spec.side)], *spec.behind[:1])
+        beside, written = ([f"ld_{name}" for name in names] for names in ((*spec.scales, *spec.index), behind))
+        return [*pitches, *beside, "ldc", *written]
     lengths = [f"{group}{place}" for group, rank in _ranks(spec).items() if rank > 1 for place in range(rank)]
     strides = []
     for name, word in zip(spec.arrays, spec.merged, strict=True):

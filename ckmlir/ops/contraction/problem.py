@@ -177,8 +177,8 @@ class Problem(Struct, frozen=True):
         if self.windows is not None:
             pitches = self.windows.arguments(pitches)
         of_index = () if self.ld_index is None else (self.ld_index,)
-        beside = (*(one.pitch for one in self.side), *(one.pitch for one in self.scaling))
-        return (*pitches, self.ldc, *beside, *of_index)
+        scales, sides = (one.pitch for one in self.scaling), (one.pitch for one in self.side)
+        return (*pitches, *scales, *of_index, self.ldc, *sides)
 
     def words(self) -> tuple[str, ...]:
         """How tensors lie, as a specification has it; () for matrices."""

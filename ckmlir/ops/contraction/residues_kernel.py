@@ -7,7 +7,7 @@ from operator import mul
 from types import SimpleNamespace
 
 from ckmlir.dialect.distribution_builders import QUAD
-from ckmlir.lang import Scalar, exit_unless, i32, ptr, view, workgroup_id
+from ckmlir.lang import Scalar, exit_unless, view, workgroup_id
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
@@ -28,7 +28,7 @@ from ckmlir.ops.contraction.rows_kernel import Array, Rows
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.windows import rank_of
 from ckmlir.ops.contraction.windows_kernel import InQuads, patch_rows
-from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, element_types
+from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, in_order
 from ckmlir.targets.cdna import WAVE_SIZE
 
 
@@ -44,8 +44,7 @@ class Classes:
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
         """See `walks_kernel.Walk`."""
         beside = (*distance_arguments(spec), *batch_arguments(spec), *part_arguments(spec))
-        pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
-        return {**pointers, **dict.fromkeys(("n", "blocks", "of_blocks", *beside), i32)}
+        return in_order(spec, ("n", "blocks", "of_blocks", *beside))
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `walks_kernel.Walk`."""

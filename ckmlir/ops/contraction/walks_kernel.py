@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from types import SimpleNamespace
 
-from ckmlir.lang import Scalar, i32, ptr, while_loop, workgroup_id
+from ckmlir.lang import Scalar, ptr, while_loop, workgroup_id
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.experts_kernel import Experts
@@ -30,7 +30,7 @@ from ckmlir.ops.contraction.work_kernel import (
     Work,
     block_at,
     count_blocks,
-    element_types,
+    in_order,
     known_sizes,
 )
 
@@ -41,8 +41,7 @@ class Grid:
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
         """See `Walk`."""
         integers = ["m", "n", "k", *distance_arguments(spec), *batch_arguments(spec), *part_arguments(spec)]
-        pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
-        return {**pointers, **dict.fromkeys(integers, i32)}
+        return in_order(spec, integers)
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `Walk`."""
@@ -65,10 +64,9 @@ class StreamK:
 
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
         """See `Walk`."""
-        pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
         integers = ["m", "n", "k", *distance_arguments(spec), "workgroups", "whole", "steps", "longer"]
         spaces = {"flags": ptr("i32"), "sums": ptr(accumulator_type(spec.dtype))} if spec.gathers else {}
-        return {**pointers, **dict.fromkeys(integers, i32), **spaces}
+        return {**in_order(spec, integers), **spaces}
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `Walk`."""

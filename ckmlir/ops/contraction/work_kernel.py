@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Protocol
 
 from msgspec import Struct, field
 
 from ckmlir.dialect.compute import splat
-from ckmlir.lang import Pointer, Scalar, Tile, when
+from ckmlir.lang import Pointer, Scalar, Tile, i32, ptr, when
 from ckmlir.lang.carried import Carried
 from ckmlir.lang.kernel import Argument
 from ckmlir.lang.values import as_scalar
@@ -130,6 +130,13 @@ def element_types(spec: ContractionSpec) -> dict[str, str]:
     behind = dict(zip(spec.behind, (b, "f32"), strict=False))
     outputs = dict.fromkeys(spec.outputs, spec.out)
     return {**operands, **dict.fromkeys(spec.index, "i8"), **scales, **zeros, **sides, **behind, **outputs}
+
+
+def in_order(spec: ContractionSpec, integers: Iterable[str]) -> dict[str, Argument]:
+    """Kernel arguments: arrays that sums need, integers, other arrays (`ContractionSpec.summed`)."""
+    pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
+    first = {name: pointers.pop(name) for name in spec.summed}
+    return {**first, **dict.fromkeys(integers, i32), **pointers}
 
 
 def count_blocks(length: Scalar, step: int) -> Scalar:

@@ -11,9 +11,9 @@ one of dy and w is of fp8 and the other of bf8.
 
 Windows of one place without padding and strides make plain matrices of the images, and the kernel is `gemm`'s.
 
-Kernel arguments: dy, w, D tensors, dx; n; blocks of the class that has the most rows, and their reciprocal; the numbers
-of `ResiduesSpec.arguments`; the distances of dx and D tensors, and the batch's, as in `batched_gemm` (i32); then as in
-`gemm`. Grid: blocks of every class; groups; parts.
+Kernel arguments: dy, w; n; blocks of the class that has the most rows, and their reciprocal; the numbers
+of `ResiduesSpec.arguments`; the distances of dx and D tensors, and the batch's, as in `batched_gemm` (i32); D tensors,
+dx; then as in `gemm`. Grid: blocks of every class; groups; parts.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ class ConvBwdData(ConvolutionOperator):
         integers = (own.n, blocks, reciprocal(blocks), *own.distances(), *own.batch[1:], *strides, *lies)
         numbers = (problem.alpha, problem.beta) if spec.op else ()
         names = [self._called(problem, name) for name in own.names]
-        arguments = (*names, *map(i32, integers), *map(real_type(problem), numbers))
+        first = len(spec.summed)
+        arguments = (*names[:first], *map(i32, integers), *names[first:], *map(real_type(problem), numbers))
         shape = (across, blocks // across, windows.classes, *reversed(problem.batch), *([parts] if lies else []))
         grid = (blocks * windows.classes, prod(problem.batch), parts)
         return Launch(grid, (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)

@@ -13,8 +13,8 @@ find.
 Arrays: dy (n, positions…, g, k), x (n, image…, g, c), D tensors that op names and dw, each (g, k, window…, c), packed.
 With `b_dtype` one of dy and x is of fp8 and the other of bf8.
 
-Kernel arguments: dy, x, D tensors, dw; m, n, k; the numbers of `WindowsSpec.arguments`, or pitches; those of dw and D
-tensors; the batch's as in `batched_gemm` where there are several groups (i32); then as in `gemm`. Grid: tiles of
+Kernel arguments: dy, x; m, n, k; the numbers of `WindowsSpec.arguments`, or pitches; those of dw and D tensors; the
+batch's as in `batched_gemm` where there are several groups (i32); D tensors, dw; then as in `gemm`. Grid: tiles of
 channels and columns; groups; parts.
 """
 

@@ -15,8 +15,8 @@ of up to 8 channels that become 1, 2, 4 or 8 are summed by vector arithmetic, ma
 of channels that many windows meet are filled up first, others that eight does not divide where many columns are
 computed of them (`ckmlir.ops.convolution.filled`).
 
-Kernel arguments: x, w, D tensors, y; m, n, k; the numbers of `WindowsSpec.arguments` or `DepthwiseSpec.arguments`, or
-pitches; those of y and D tensors; the batch's as in `batched_gemm` where there are several groups (i32); then as in
+Kernel arguments: x, w; m, n, k; the numbers of `WindowsSpec.arguments` or `DepthwiseSpec.arguments`, or pitches; those
+of y and D tensors; the batch's as in `batched_gemm` where there are several groups (i32); D tensors, y; then as in
 `gemm`. Grid: tiles of rows and channels; groups; parts.
 """
 

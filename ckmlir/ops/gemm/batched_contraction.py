@@ -7,8 +7,8 @@ other dimensions are merged by the kernel's views.
 
 Arrays: a (G.., M.., K..), b (G.., N.., K..), D tensors that op names and c, that is E, (G.., M.., N..).
 
-Kernel arguments: a, b, D tensors, c; m, n, k (products of the lengths); of M, N and K, where several dimensions are
-left, their lengths; for every array its run-time strides of rows and columns; the batch's as in `batched_gemm` (i32);
+Kernel arguments: a, b; m, n, k (products of the lengths); of M, N and K, where several dimensions are left, their
+lengths; for every array its run-time strides of rows and columns; the batch's as in `batched_gemm` (i32); D tensors, c;
 with an expression alpha and beta (f32). Grid: tiles of E row by row; places of the batch.
 """
 

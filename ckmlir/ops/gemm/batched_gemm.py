@@ -4,8 +4,8 @@ Arrays are those of `gemm` with the batch's dimensions before them. `a_batch`, `
 own batch dimensions, broadcast to `batch` by NumPy's rule: where one is 1, all products share the matrix. Strides of
 batch dimensions are packed unless `a_batch_strides` … give them; a stride of 0 makes an input's dimension 1.
 
-Kernel arguments: as in `gemm`; then the lengths of the batch's dimensions but the first, and for every array the
-strides of its batch dimensions (i32). Grid: tiles of C row by row; places of the batch.
+Kernel arguments: as in `gemm`; behind the distances the lengths of the batch's dimensions but the first, and for every
+array the strides of its batch dimensions (i32). Grid: tiles of C row by row; places of the batch.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ own, scales and zero points too; `a_batch`, `b_batch`, `scale_a_batch`, `scale_b
 `batch`, so that products may share a matrix with its scales, or have scales of their own for one matrix. With
 `shuffled` each B is in tiles of its own.
 
-Kernel arguments: as in `gemm_quant`; then the lengths of the batch's dimensions but the first, and for every array the
-strides of its batch dimensions (i32). Grid: tiles of C row by row; places of the batch.
+Kernel arguments: as in `gemm_quant`; behind the distances the lengths of the batch's dimensions but the first, and for
+every array the strides of its batch dimensions (i32). Grid: tiles of C row by row; places of the batch.
 """
 
 from __future__ import annotations

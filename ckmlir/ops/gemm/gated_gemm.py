@@ -3,7 +3,7 @@
 Arrays: a as in `gemm`; gate and up, each as `b` of `gemm`; D tensors that op names; c. In `op`, `gate` and `up` are the
 two sums.
 
-Kernel arguments: a, gate, up, D tensors, c; then as in `gemm`.
+Kernel arguments: a, gate, up; then as in `gemm`.
 """
 
 from __future__ import annotations

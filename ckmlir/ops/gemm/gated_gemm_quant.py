@@ -3,8 +3,8 @@
 Scales are those of `gemm_quant`: of A, and of each of the two matrices, as `b_scale` says. Both products are in one
 loop, and A with its scales is read once.
 
-Arrays: a; gate and up, each as `b` of `gemm`; scale_a, scale_gate, scale_up; D tensors, c. Kernel arguments: the arrays
-in this order, then as in `gemm_quant`.
+Arrays: a; gate and up, each as `b` of `gemm`; scale_a, scale_gate, scale_up; D tensors, c. Kernel arguments: those in
+front of D tensors, then as in `gemm_quant`.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ memory adds them to C, which is set to zero before.
 NaN and infinities are those of IEEE arithmetic. Where the magnitudes of the products of an element add up to more than
 their type holds, nothing is promised of it.
 
-Kernel arguments: a, b, D tensors, c; m, n, k; lda, ldb, ldc and those of D tensors (i32); of parts their length along k
-and, into a workspace, the elements from one to the next (i32); with an expression alpha and beta (f32, or f64). Grid:
+Kernel arguments: a, b; m, n, k; lda, ldb, ldc and those of D tensors (i32); of parts their length along k and, into a
+workspace, the elements from one to the next (i32); D tensors, c; with an expression alpha and beta (f32, or f64). Grid:
 tiles of C row by row; 1; parts.
 """
 

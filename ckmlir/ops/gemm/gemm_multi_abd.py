@@ -9,7 +9,7 @@ the first of their operand are loaded in narrower accesses.
 
 Arrays: a0, a1, …, b0, b1, …, D tensors, c; everything else is as in `gemm`.
 
-Kernel arguments: the arrays; m, n, k; the distances of a0, a1, …, b0, b1, …, c, D tensors (i32); then as in `gemm`.
+Kernel arguments: a0, a1, …, b0, b1, …; m, n, k; their distances, those of c and D tensors (i32); then as in `gemm`.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ Arrays: a, b as in `gemm`, of i4 and u4 bytes (n, k / 2), or (k, n / 2), ldb cou
 (1), (rows), or (rows, groups), rows being those of A, or columns of B, or 128 of them; with `a_major=rows` (groups,
 rows). Then zero_b (i8), which lies as scale_b; D tensors, c.
 
-Kernel arguments: the arrays in this order; m, n, k; lda, ldb, ldc; distances of D tensors, scale_a, scale_b (i32); then
-as in `gemm`. Nothing is promised where a scale is infinite, or in f32 the product of both scales, or of one and the sum
+Kernel arguments: a, b, scales; m, n, k; lda, ldb; distances of scale_a, scale_b; ldc, those of D tensors (i32); then as
+in `gemm`. Nothing is promised where a scale is infinite, or in f32 the product of both scales, or of one and the sum
 that it scales; nor of infinities in A or B where the product of both is less than f32's normal numbers, which may be 0.
 """
 

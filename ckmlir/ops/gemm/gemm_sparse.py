@@ -9,8 +9,7 @@ Arrays: a (m, kept), kept = 2 ceil(k / 4); b as in `gemm`; index (m, ceil(k / 8)
 their order: of pairs that are not, or that name one element twice, nothing is promised. Elements of A that the index
 has behind k count for nothing; nothing is promised of rows where they are not finite.
 
-Kernel arguments: the arrays in this order; m, n, k; lda, ldb, ldc; distances of D tensors, ld_index (i32); then as in
-`gemm`.
+Kernel arguments: a, b, index; m, n, k; lda, ldb, ld_index, ldc; distances of D tensors (i32); then as in `gemm`.
 """
 
 from __future__ import annotations

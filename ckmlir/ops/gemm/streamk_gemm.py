@@ -12,9 +12,9 @@ sums go through a workspace, and workgroups wait for each other there, so that a
 Source of the semantics: CK Tile's example 40 and its StreamKTilePartitioner; Osama, Merrill, Cecka, Garland, Owens,
 "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU" (2023).
 
-Kernel arguments: a, b, D tensors, c; m, n, k and the distances of rows; workgroups, blocks that are taken whole, steps
-of each workgroup, workgroups that have one more (i32); but for atomics the workspaces; with an expression alpha and
-beta (f32, of f64 f64). Grid: workgroups.
+Kernel arguments: a, b; m, n, k and the distances of rows; workgroups, blocks that are taken whole, steps of each
+workgroup, workgroups that have one more (i32); D tensors, c; but for atomics the workspaces; with an expression alpha
+and beta (f32, of f64 f64). Grid: workgroups.
 """
 
 from __future__ import annotations
@@ -158,7 +158,10 @@ class StreamKGemm(ContractionOperator):
         )  # fmt: skip
         numbers = (problem.alpha, problem.beta) if spec.op else ()
         spaces = [one.name for one in self.workspaces(problem, spec, target)]
-        arguments = (*names, *map(i32, integers), *spaces, *map(real_type(problem), numbers))
+        first = len(spec.summed)
+        arguments = (
+            *names[:first], *map(i32, integers), *names[first:], *spaces, *map(real_type(problem), numbers)
+        )  # fmt: skip
         resident = spec.gathers and shares.steps > 0
         across = ceil_div(problem.n, spec.block[1])
         # Whole blocks of one round are numbered row by row.
