@@ -272,6 +272,7 @@ class Runner:
             record_address=self.record_address,
             coordinates=self._coordinates,
             wave_of_turn=lambda round, turn: int(self.order[round % _ORDER_ROWS, turn]),
+            span=0 if self._interleaving is None else self._field(state.TURN_SPAN),
         )
         seen = self.monitor.findings(self._field(state.FINDING_COUNT), place)
         for advised in (with_loops, with_untold_stores):

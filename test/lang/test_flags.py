@@ -97,6 +97,17 @@ def test_a_missing_barrier_before_the_flag_is_a_race() -> None:
             run(compiled, seed, "race")
 
 
+def test_a_race_of_workgroups_that_take_turns_names_the_other_workgroup() -> None:
+    """Turns of a workgroup that began later are later too, and are not of the round of the one that goes on."""
+    compiled, messages = compile_traced(running_sums("gfx942", meets=False)), []
+    for seed in range(8):
+        try:
+            run(compiled, seed, "race")
+        except CheckFailure as failure:
+            messages += [one.message for one in failure.findings]
+    assert messages and all("another workgroup" in one for one in messages)
+
+
 def test_who_waits_for_ever_is_given_up() -> None:
     """No flag is ever set: the launch ends, in words, after the simulator's patience."""
     compiled = compile_traced(running_sums("gfx942", signals=False))

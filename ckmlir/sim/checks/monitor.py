@@ -196,7 +196,8 @@ class Monitor:
     def _other_access(self, get: Callable[[int], int], place: Place) -> str:
         """Who made the earlier access of a race, and where."""
         there = place.text_of(get(layout.OTHER_RECORD))
-        distance = get(layout.OTHER_TAG) - get(layout.ROUND_START_OF)
-        if distance >= 0:
-            return f"wave {place.wave_of_turn(get(layout.ROUND_OF) - 1, distance)}, {there}, no barrier between them"
+        turn, start = get(layout.OTHER_TAG), get(layout.ROUND_START_OF)
+        if place.is_of_round(turn, start):
+            wave = place.wave_of_turn(get(layout.ROUND_OF) - 1, turn - start)
+            return f"wave {wave}, {there}, no barrier between them"
         return f"another workgroup, {there}"

@@ -15,12 +15,18 @@ class Place(Struct, frozen=True):
         record_address: From a record number to the address of the record.
         coordinates: From a workgroup's number to (x, y, z).
         wave_of_turn: The wave that runs as the n-th of a round, by the round's number.
+        span: Turns that each workgroup has for itself, where they take turns; 0 where one ends before the next begins.
     """
 
     locate: Callable[[int], tuple[str, int, str, tuple[str, int] | None]]
     record_address: Callable[[int], int]
     coordinates: Callable[[int], tuple[int, int, int]]
     wave_of_turn: Callable[[int, int], int]
+    span: int
+
+    def is_of_round(self, turn: int, start: int) -> bool:
+        """Whether a turn is one of the round that began with another."""
+        return turn >= start and (not self.span or turn // self.span == start // self.span)
 
     def text_of(self, number: int) -> str:
         """The instruction of a record, with its offset and source."""
