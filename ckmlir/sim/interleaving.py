@@ -1,9 +1,10 @@
 """Workgroups that wait for each other: all of a launch are under way at a time, and take turns where one pauses.
 
-A wave that looks for a flag of another workgroup pauses between two looks (`s_sleep`); there the scheduler gives up the
-workgroup, whose state is put aside, and goes on with another: with one that has not begun, as long as there are any, in
-an order that varies with the simulator's seed, then with the one that has waited longest. A workgroup whose waves wait
-for ever is given up like one that does not end: when none has begun or ended for as long as the patience lasts.
+A wave that looks for a flag of another workgroup pauses between two looks (`s_sleep`, or where it should be:
+`spinning.py`). There the scheduler gives up the workgroup, whose state is put aside, and goes on with another: with one
+that has not begun, as long as there are any, in an order that varies with the simulator's seed, then with the one that
+has waited longest. A workgroup whose waves wait for ever is given up like one that does not end: when none has begun or
+ended for as long as the patience lasts.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from ckmlir.sim.library import HandlerLibrary
 from ckmlir.sim.memory import DeviceMemory, MemoryTable
 from ckmlir.sim.register_index import GPR_INDEX_ENABLE, TURNS_INDEXING_ON
 from ckmlir.sim.selected import Environment, Selected
+from ckmlir.sim.spinning import PAUSE, spinning
 from ckmlir.sim.state import RECORD_BYTES, VECTOR_SKIP
 from ckmlir.sim.statistics import category_of
 from ckmlir.sim.wave_turns import turn_record
@@ -140,6 +141,8 @@ class Program:
             shadow = shadow_record(instruction, selected) if flags & INITIALISATION else None
             records += (one for one in (turn, shadow) if one is not None)
             records += waits.before(instruction, selected) if waits else ()
+            if number in self._spinning:
+                records.append(PAUSE)
             if number in runs:
                 records.append(runs[number])
             own.append(len(records))
@@ -239,7 +242,12 @@ class Program:
     @cached_property
     def pauses(self) -> bool:
         """Whether waves pause, as where they wait for another workgroup."""
-        return any(instruction.mnemonic == "s_sleep" for instruction in self.instructions)
+        return bool(self._spinning) or any(instruction.mnemonic == "s_sleep" for instruction in self.instructions)
+
+    @cached_property
+    def _spinning(self) -> frozenset[int]:
+        """Instructions at which they do without saying so."""
+        return spinning(self.instructions)
 
 
 def _instructions(code_object: CodeObject, kernel: Kernel, contents: bytes) -> list[Instruction]:

@@ -16,9 +16,11 @@ SCOPES = ("__MEMORY_SCOPE_DEVICE", "__MEMORY_SCOPE_SYSTEM")
 CHIPS = ("gfx90a", "gfx942", "gfx950")
 
 
-def look_back(chip: str, scope: str, seed: int = 0, waits: int = 1) -> tuple[list[Finding], tuple[Finding, ...]]:
+def look_back(
+    chip: str, scope: str, seed: int = 0, waits: int = 1, pause: str = "__builtin_amdgcn_s_sleep(1)"
+) -> tuple[list[Finding], tuple[Finding, ...]]:
     """Faults and remarks of a run, whose numbers are compared where it has no fault."""
-    code = compiled("look_back", chip, 3, (f"-DSCOPE={scope}", f"-DWAITS={waits}"))
+    code = compiled("look_back", chip, 3, (f"-DSCOPE={scope}", f"-DWAITS={waits}", f"-DPAUSE={pause}"))
     simulator = Simulator(chip, checks="all", seed=seed)
     x = np.arange(256 * GROUPS, dtype=np.int32)
     memory = [simulator.upload(x, "x", read_only=True), simulator.allocate(x.nbytes, "y")]
@@ -34,13 +36,14 @@ def look_back(chip: str, scope: str, seed: int = 0, waits: int = 1) -> tuple[lis
     return [], simulator.remarks
 
 
+@pytest.mark.parametrize("pause", ["__builtin_amdgcn_s_sleep(1)", ""])
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("chip", CHIPS)
-def test_flags_order_what_they_guard(chip: str, scope: str) -> None:
+def test_flags_order_what_they_guard(chip: str, scope: str, pause: str) -> None:
     """Advice is about the flag alone, where the code does not tell that its store is atomic."""
     told = chip != "gfx90a" and scope == SCOPES[0]
     for seed in range(3):
-        faults, remarks = look_back(chip, scope, seed)
+        faults, remarks = look_back(chip, scope, seed, pause=pause)
         assert not faults
         assert {one.allocation for one in remarks} == (set() if told else {"flags"})
 

@@ -14,7 +14,7 @@ from ckmlir.codeobject import CodeObject
 from ckmlir.dialect import synchronization
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import Kernel, kernel, load, ptr, signal, store, view, wait_until, when, workgroup_id
-from ckmlir.sim import CheckFailure, SimulationError, interleaving
+from ckmlir.sim import CheckFailure, SimulationError, interleaving, spinning
 from ckmlir.sim.debugging import Tracer
 from ckmlir.sim.simulator import Simulator
 from ckmlir.sim.timing.lengths import count_workgroups
@@ -117,21 +117,39 @@ def test_who_waits_for_ever_is_given_up() -> None:
         simulator.launch(CodeObject.parse(compiled.hsaco), "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments)
 
 
+def without_pauses(compiled: Compiled) -> CodeObject:
+    """The code with a nop in place of each pause."""
+    return CodeObject.parse(compiled.hsaco.replace(S_SLEEP, S_NOP))
+
+
 @pytest.mark.parametrize(
     ("pauses", "said"), [(True, "waits in vain"), (False, r"has to pause \(s_sleep\)")]
 )
-def test_who_waits_for_what_does_not_run_is_told_so(pauses: bool, said: str) -> None:
-    """Where only some workgroups are simulated, and where a kernel looks for a flag without a pause."""
+def test_who_waits_for_what_does_not_run_is_told_so(
+    pauses: bool, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where only some workgroups are simulated, and where a kernel waits in a loop that is not known for one."""
+    monkeypatch.setattr(spinning, "MOST", 0)
     compiled = compile_traced(running_sums("gfx942", signals=pauses))
-    data = bytearray(compiled.hsaco)
-    if not pauses:
-        place = data.index(S_SLEEP)
-        data[place : place + 4] = S_NOP
+    code = CodeObject.parse(compiled.hsaco) if pauses else without_pauses(compiled)
     simulator = Simulator(target="gfx942", patience=0.3)
     arguments = [simulator.upload(np.zeros(size, np.float32)) for size in (GROUPS * LENGTH, GROUPS * LENGTH, GROUPS)]
-    given = CodeObject.parse(bytes(data)), "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments
+    given = code, "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments
     with pytest.raises(SimulationError, match=said):
         count_workgroups(simulator, *given, 0, [GROUPS - 1]) if pauses else simulator.launch(*given)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_who_looks_without_a_pause_lets_others_run(chip: str) -> None:
+    """In whatever order they begin."""
+    code = without_pauses(compile_traced(running_sums(chip)))
+    for seed in range(3):
+        simulator = Simulator(target=chip, seed=seed, checks="all", patience=5)
+        assert simulator.program(code, "sums").pauses
+        arguments = [simulator.upload(np.ones(GROUPS * LENGTH, np.float32)) for _ in range(2)]
+        arguments.append(simulator.upload(np.zeros(GROUPS, np.int32)))
+        simulator.launch(code, "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments)
+        np.testing.assert_array_equal(arguments[1].read(np.float32, (GROUPS, LENGTH))[:, 0], 1 + np.arange(GROUPS))
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -17,7 +17,7 @@ __attribute__((reqd_work_group_size(256, 1, 1))) kernel void look_back(
     int sum = 0;
     if (group > 0) {
       while (WAITS && __scoped_atomic_load_n(&flags[group - 1], __ATOMIC_ACQUIRE, SCOPE) == 0)
-        __builtin_amdgcn_s_sleep(1);
+        PAUSE;
       sum = sums[group - 1];
     }
     sums[group] = sum + parts[255];
