@@ -27,11 +27,12 @@ class WithDigitsOp(Ck.Operation, name="with_digits", traits=[ext.Pure]):
     """`ck.with_digits %window, %digit… {axis, of, inside} -> window`: the window, along whose axis a merged dimension
     has these digits (i32), the slowest first.
 
-    They are those of the window's origin (`of = "origin"`, uniform), to whose last what an access adds stays below the
-    last length; of its wave's coordinate, `inside` elements further on ("wave", the same for all lanes), to whose last
-    lanes and registers add as little; of each thread's, as far as it comes from lane and wave, and `inside` elements on
-    ("thread"), to whose last the rest of a register's coordinate stays below the last length; or of that and as many
-    more as the lane's number in its quad ("quad"), where all four lanes have the same coordinates.
+    They are those of the window's origin (`of = "origin"`, uniform), of which the last is a multiple of a power of two
+    that the window's length does not exceed; of its wave's coordinate, `inside` elements further on ("wave", the same
+    for all lanes), of which the last is a multiple of one that what lanes and registers add stays below; of each
+    thread's, as far as it comes from lane and wave, and `inside` elements on ("thread"), to whose last the rest of a
+    register's coordinate stays below the last length; or of that and as many more as the lane's number in its quad
+    ("quad"), where all four lanes have the same coordinates.
     """
 
     window: ext.Operand[Any]

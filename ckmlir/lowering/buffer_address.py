@@ -14,7 +14,7 @@ Here every access is right under both: what has to be refused is refused by the 
 lies below the size with the scalar offset added.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial, reduce
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from ckmlir.dialect.transform_graph import Step
 from ckmlir.lowering import other_offsets
 from ckmlir.lowering.buffer_resource import LARGEST, resource
 from ckmlir.lowering.context import Lowering
-from ckmlir.lowering.existence import before_the_end, existence, paddings
+from ckmlir.lowering.existence import before_the_end, existence, in_last_unit, paddings
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.merged_accesses import in_vectors
 from ckmlir.lowering.parts import Rate
@@ -82,7 +82,8 @@ def buffer_address(
     where other paddings are compared). Accesses that belong together have the coordinates along the dimensions `shared`
     in common, and differ along those in `apart`; `crowded` ones are too many to have conditions of their own.
     What `writes` in a kernel in pieces has its offset at hand, and offsets `anew` are not those of earlier accesses.
-    Elements that exist `together` (`exist_together`) are refused by a buffer of no bytes.
+    Elements that exist `together` (`exist_together`) are refused by a buffer of no bytes. Those behind the end of a
+    last unit (`in_last_unit`) have a sign.
     """
     place = place_of(state, window, inside, quads)
     ground, among, row = place.ground, paddings(place), None
@@ -91,9 +92,13 @@ def buffer_address(
         others = [step for step in among if step.uppers[0] != ground.descriptor.tops[anywhere]]
         if others and (found := row_apart(place, vector, anywhere)) is not None:
             (row, vector), among, anywhere = found, others, None
-    if together and (there := existence(place, by_size=True)) is not None:
-        only = resource(state, ground.pointer, base, ground.space, there.parts)
-        return BufferAddress(only, vector.emit(), scalar.emit())
+    units = {step: unit for step in among if (unit := in_last_unit(step, place)) is not None}
+    outside = [unit.sign_if_outside(ground.pointer) for unit in units.values()]
+    among = [step for step in among if step not in units]
+    if together:
+        there = existence(place, by_size=True, among=among.__contains__)
+        only = resource(state, ground.pointer, base, ground.space, there.parts if there else ())
+        return BufferAddress(only, _joined(state, outside, vector.emit()), scalar.emit())
     refusal = _refusal(place, condition, anywhere, among, row is not None, apart, crowded=crowded, anew=anew)
     valid = refusal.valid
     if valid is not None and condition is None and shared is not None and _moves_together(place, shared.axes):
@@ -109,7 +114,7 @@ def buffer_address(
     if row is not None:
         lanes = state.emit.binary("addi", row, lanes)
     address = BufferAddress(resource(state, ground.pointer, base, ground.space), lanes, scalar.emit())
-    return address._replace(vector=refusal.apply(state, place, condition, address.vector))
+    return address._replace(vector=_joined(state, outside, refusal.apply(state, place, condition, address.vector)))
 
 
 class _Refusal(NamedTuple):
@@ -132,9 +137,13 @@ class _Refusal(NamedTuple):
             return state.emit.binary("ori", vector, _missing(place, list(self.few), condition))
         if self.signs is not None:
             sign = state.emit.constant(OUT_OF_RANGE)
-            signs = (state.emit.binary("andi", one, sign) for one in self.signs)
-            return reduce(partial(state.emit.binary, "ori"), signs, vector)
+            return _joined(state, (state.emit.binary("andi", one, sign) for one in self.signs), vector)
         return vector if self.valid is None else _or_none(state, self.valid.value, vector)
+
+
+def _joined(state: Lowering, signs: Iterable[ir.Value], vector: ir.Value) -> ir.Value:
+    """A vector offset with the sign bit where one of `signs` has it, and no other bit."""
+    return reduce(partial(state.emit.binary, "ori"), signs, vector)
 
 
 def _refusal(

@@ -11,6 +11,7 @@ the origin first, a negative one could come back into the array.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.descriptor import Descriptor
@@ -21,7 +22,7 @@ from ckmlir.dialect.transforms import Embed, Merge
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
-from ckmlir.lowering.place import Place
+from ckmlir.lowering.place import OUT_OF_RANGE, Place
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.mlir import ir
 
@@ -82,13 +83,67 @@ def paddings(place: Place) -> list[Step]:
 
 def exist_together(first: Place, last: Place) -> bool:
     """Whether a loop changes which elements exist, but all lanes of a wave, and all elements between two, are known to
-    exist where one of them does: what is compared of them is the same, and the same for all lanes.
+    exist where one of them does: what is compared of them is the same, and the same for all lanes. Paddings do not
+    count that a wave meets in its last unit only (`in_last_unit`).
     """
-    compared = [step for step in paddings(first) if not _refused_by_size(step, first)]
+    compared = [
+        step for step in paddings(first)
+        if not _refused_by_size(step, first) and not all(in_last_unit(step, place) for place in (first, last))
+    ]  # fmt: skip
     told, others = ([_told_by(step, place) for step in compared] for place in (first, last))
     rates = {one.rate for ones in told for one in ones if not isinstance(one, int)}
     same = [[*map(_key, ones)] for ones in told] == [[*map(_key, ones)] for ones in others]
-    return same and Rate.LANE not in rates and Rate.STEP in rates
+    has_units = len(compared) < len(paddings(first))
+    return same and Rate.LANE not in rates and (Rate.STEP in rates or has_units)
+
+
+class InLastUnit(NamedTuple):
+    """An element's coordinate along a padded dimension that ends with a unit of which the array has a part.
+
+    Attributes:
+        unit: where the unit begins that a wave is in, which a loop changes.
+        inside: how far the element lies inside, less than the unit is long.
+        length: of the dimension without its padding.
+        multiple: how long units are.
+    """
+
+    unit: Index
+    inside: Index
+    length: Index
+    multiple: int
+
+    def sign_if_outside(self, pointer: ir.Value) -> ir.Value:
+        """The sign bit for an element in the padding, else 0: of a number that no loop changes, which is negative where
+        the last unit has no such element, and one that is the same for all lanes, which is in the last unit. LLVM takes
+        that for another than those of other pointers: what they have in common it would compute by itself, where one
+        instruction does that and joins it with an offset.
+        """
+        emit = self.length.emitter
+        rest = self.length % self.multiple - 1 - self.inside
+        lane = emit.binary("andi", rest.emit(), emit.constant(OUT_OF_RANGE))
+        left = emit.binary("subi", (self.length - self.multiple).emit(), self.unit.emit())
+        own = emit.once(("last unit", left, pointer), lambda: assembly(left.type, [left], "", "=s,0", effects=True))
+        return emit.binary("andi", lane, own)
+
+
+def in_last_unit(step: Step, place: Place) -> InLastUnit | None:
+    """A padding of a digit that a loop carries for each wave, up to a multiple: its wave is in one such unit. None for
+    others.
+    """
+    padding, emit = step.transform, place.ground.state.emit
+    if not isinstance(padding, RightPad) or padding.multiple == 1 or padding.pad != 0:
+        return None
+    merges = (one for one in place.ground.descriptor.steps if one.uppers in place.known)
+    carried = {dimension for one in merges for dimension in one.lowers}
+    coordinate = place.value(step.uppers[0])
+    unit, inside = coordinate.part(Rate.STEP), coordinate.part(Rate.LANE, Rate.FIXED, constant=True)
+    own = inside.bound
+    if step.uppers[0] not in carried or own is None or own > padding.multiple or not unit.terms:
+        return None
+    if (unit + inside).key != coordinate.key or unit.multiple % padding.multiple:
+        return None
+    length = resolve(padding.length, place.ground.symbols)
+    return InLastUnit(unit, inside, emit.number(length) if isinstance(length, int) else length, padding.multiple)
 
 
 def _told_by(step: Step, place: Place) -> tuple[Index | int, ...]:

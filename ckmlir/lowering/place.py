@@ -66,7 +66,7 @@ class Ground:
         window, self.carried = known_digits(window)
         make_view, origins = view_and_origins(window)
         self.pointer: ir.Value = make_view.operands[0]
-        self.descriptor = described.descriptor
+        self.descriptor, self.lengths = described.descriptor, described.lengths
         known = self.descriptor.symbol_multiples
         self.symbols = [
             self.state.uniform(item, multiple=known.get(place, 1))
@@ -116,9 +116,14 @@ class Ground:
         values = list(op.operands)[1:]
         if kind in (ORIGIN, WAVE):
             # Before the loop as well, where nothing moves them yet: so all have one base.
-            digits = [self.state.uniform(item, least=Rate.STEP) for item in values]
             own = inside[axis] if kind == ORIGIN else inside[axis].part(Rate.LANE, constant=True)
-            return merge.uppers, (*digits[:-1], digits[-1] + own - integer_of(op, "inside"))
+            own = own - integer_of(op, "inside")
+            # The power of two of `WithDigitsOp`, as far as the window or this access tells.
+            reach = self.lengths[axis] if kind == ORIGIN else own.bound
+            multiple = 1 if reach is None else 1 << (reach - 1).bit_length()
+            digits = [self.state.uniform(item, least=Rate.STEP) for item in values[:-1]]
+            last = self.state.uniform(values[-1], least=Rate.STEP, multiple=multiple)
+            return merge.uppers, (*digits, last + own)
         further = inside[axis].constant - integer_of(op, "inside")
         digits = [self.state.of_thread(item) for item in values]
         if kind == THREAD:

@@ -14,7 +14,7 @@ goes on, since it is by these numbers that places behind the last are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
@@ -40,7 +40,7 @@ from ckmlir.dialect.distribution_factors import Factor, renumber
 from ckmlir.dialect.divisors import Divisors, constant_of, power_of_two
 from ckmlir.dialect.fragment_compute import thread_coordinate
 from ckmlir.dialect.loop import LOOP, STAGE
-from ckmlir.dialect.symbols import Symbol, divisor
+from ckmlir.dialect.symbols import Size, Symbol, divisor
 from ckmlir.dialect.transform_graph import Step
 from ckmlir.dialect.transforms import Embed, Merge
 from ckmlir.dialect.types import WindowType, describe
@@ -57,6 +57,10 @@ ACCESSES = frozenset({"ck.load_fragment", COPY})
 UNIFORM = (ORIGIN, OF_WAVE)
 """Whose digits are the same for all lanes of a wave."""
 LANE_OF_QUAD = Distribution.parse("r: 16@lane, d0: 4@lane")
+ARITHMETIC: dict[str, Callable[[ir.Value, ir.Value], ir.Value]] = {
+    "+": arith.addi, "-": arith.subi, "*": arith.muli, "//": arith.divui, "%": arith.remui,
+}  # fmt: skip
+"""Of lengths, none of which is negative."""
 MOST_OF_THREADS = 2
 """Coordinates of threads, or waves, that a loop carries the digits of: each takes registers of its own."""
 
@@ -101,22 +105,26 @@ class Walk(Struct, frozen=True):
 
 Walks = dict[Walk, list[ir.Operation]]
 """Coordinates, and the accesses that divide them."""
+Made = dict[tuple[str, ir.Value | int, ir.Value | int], ir.Value]
+"""Lengths that were computed, by operator and operands."""
 
 
 def _walks(loop: ir.Operation) -> Walks:
     body = loop.regions[0].blocks[0]
-    divisors = Divisors()
+    divisors, made = Divisors(), Made({})
     found: Walks = {}
     for op in (view.operation for view in body):
         window = producer(op.operands[0]) if op.name in ACCESSES else None
         if window is not None and window.name == "ck.make_window" and window.block == body:
-            for walk in _along(op, window, loop, divisors):
+            for walk in _along(op, window, loop, divisors, made):
                 found.setdefault(walk, []).append(op)
     left = [walk for walk in found if walk.kind != ORIGIN][MOST_OF_THREADS:]
     return {walk: users for walk, users in found.items() if walk not in left}
 
 
-def _along(op: ir.Operation, window: ir.Operation, loop: ir.Operation, divisors: Divisors) -> Iterable[Walk]:
+def _along(
+    op: ir.Operation, window: ir.Operation, loop: ir.Operation, divisors: Divisors, made: Made
+) -> Iterable[Walk]:
     """The merged coordinates of a window that the loop moves it along."""
     described = describe(window.results[0].type)
     assert isinstance(described, WindowType)
@@ -127,9 +135,10 @@ def _along(op: ir.Operation, window: ir.Operation, loop: ir.Operation, divisors:
             continue
         assert isinstance(step.transform, Merge)
         sizes = step.transform.lengths
-        if not all(isinstance(size, (int, Symbol)) for size in sizes) or all(isinstance(one, int) for one in sizes[1:]):
+        if all(isinstance(one, int) for one in sizes[1:]):
             continue  # by constants is divided by shifts, and no better
-        lengths = tuple(view.operands[1 + size.index] if isinstance(size, Symbol) else size for size in sizes)
+        with ir.InsertionPoint(loop), loop.location:
+            lengths = tuple(_emitted(size, list(view.operands)[1:], made) for size in sizes)
         known = divisor(sizes[-1])
         unit = power_of_two(gcd(known, divisors.of(origin)))
         if unit >= length:
@@ -140,6 +149,22 @@ def _along(op: ir.Operation, window: ir.Operation, loop: ir.Operation, divisors:
             # Single elements have conditions of their own, which leave no scalar registers for the digits of steps.
             if walk.kind == QUAD or len(registers_of(op)) > 1:
                 yield walk
+
+
+def _emitted(size: Size, symbols: Sequence[ir.Value], made: Made) -> ir.Value | int:
+    """A length of a view with these symbols, computed at the insertion point if it is a padded one; once for all views
+    that have it, so that their digits are the same.
+    """
+    if isinstance(size, int):
+        return size
+    if isinstance(size, Symbol):
+        return symbols[size.index]
+    left, right = (_emitted(one, symbols, made) for one in (size.left, size.right))
+    key = (size.operator, left, right)
+    if key not in made:
+        sides = (constant(one) if isinstance(one, int) else one for one in (left, right))
+        made[key] = ARITHMETIC[size.operator](*sides)
+    return made[key]
 
 
 def _of_wave(op: ir.Operation, axis: int, unit: int) -> tuple[str, str, int, int] | None:

@@ -1,5 +1,5 @@
 """Gradients of weights whose sums go along all images at a position, then along those at the next: each step, or what
-each wave loads of it, is at one position.
+each wave loads of it, is at one position, also where units of images end with a part of one.
 """
 
 from __future__ import annotations
@@ -37,6 +37,21 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("gfx942", {"n": 32, "c": 16, "k": 32, "image": (3, 3), "dtype": "fp8", "block": (128, 128, 128)}),
 )  # fmt: skip
 FEW = (0, 1, 6, 7)
+IN_UNITS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gfx942", {"n": 31, "c": 128, "k": 16, "image": (5, 5), "block": (128, 128, 64)}),
+    ("gfx90a", {"n": 47, "c": 24, "k": 16, "g": 2, "image": (3, 5), "dilations": (1, 2), "right_pads": (2, 3),
+                "block": (128, 128, 64)}),
+    ("gfx950", {"n": 61, "c": 128, "k": 8, "image": (5,), "dilations": 2, "split_k": 2, "dtype": "bf16",
+                "block": (128, 128, 64)}),
+    ("gfx942", {"n": 63, "c": 5, "k": 7, "image": (4, 3)}),
+    ("gfx942", {"n": 15, "c": 64, "k": 40, "image": (3, 4), "strides": (2, 1), "block": (128, 128, 64), "split_k": 3}),
+    ("gfx90a", {"n": 31, "c": 6, "k": 12, "image": (3, 2, 2), "window": 2, "dtype": "f32"}),
+    ("gfx942", {"n": 127, "c": 16, "k": 32, "image": (3, 3), "dtype": "fp8", "block": (128, 128, 128)}),
+    ("gfx942", {"n": 31, "c": 16, "k": 16, "image": (7, 1), "pads": 0, "window": (2, 1), "reduction": "atomic",
+                "out": "f32", "split_k": 4, "block": (128, 128, 64)}),
+    ("gfx90a", {"n": 63, "c": 3, "k": 4, "image": (3, 3), "window": 2, "strides": 3, "dtype": "f64"}),
+)  # fmt: skip
+FEW_IN_UNITS = (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize("number", [
@@ -51,6 +66,19 @@ def test_gradients(number: int) -> None:
     if "op" not in keys:
         by_loops = weight_gradient(keys, arrays["dy"], arrays["x"], outputs["dw"].shape)
         np.testing.assert_allclose(outputs["dw"].astype(np.float64), by_loops, rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("number", [
+    pytest.param(number, marks=() if number in FEW_IN_UNITS else pytest.mark.full) for number in range(len(IN_UNITS))
+])  # fmt: skip
+def test_gradients_in_units(number: int) -> None:
+    """Of the last unit at each position there is a part; what is behind it lies in no array."""
+    chip, keys = IN_UNITS[number]
+    bench = Bench(OPERATOR, chip)
+    arrays, outputs = bench.run(keys)
+    assert [spec.windows.partition(":")[0] for spec in bench.kernels] == ["units"]
+    by_loops = weight_gradient(keys, arrays["dy"], arrays["x"], outputs["dw"].shape)
+    np.testing.assert_allclose(outputs["dw"].astype(np.float64), by_loops, rtol=1e-6, atol=1e-5)
 
 
 def test_where_steps_divide_the_images() -> None:
@@ -72,10 +100,28 @@ def test_where_what_waves_load_divides_them() -> None:
 
     assert seen(n=32) == seen(n=96) == "places:2:padded:128:32"
     assert seen(n=16) == seen(n=48) == "places:2:padded:128:16"
-    assert seen(n=8) == seen(n=40) == seen(n=31) == "weight:2:padded:128"
+    assert seen(n=8) == seen(n=40) == seen(n=29) == "weight:2:padded:128"
+    assert seen(n=15) == seen(n=31) == seen(n=500, image=(7, 7)) == "units:2:padded:128:16"
     assert seen(n=8, dtype="f32", block=(128, 128, 32)) == "places:2:padded:128:8"
     single = OPERATOR.spec(OPERATOR.problem(n=16, c=5, k=64), GFX942)
     assert (single.windows, single.block[2]) == ("weight:2:padded:1", 32)
+    assert OPERATOR.spec(OPERATOR.problem(n=28, c=5, k=64), GFX942).windows == "units:2:padded:1:32"
+
+
+def test_kernels_in_units_take_any_images() -> None:
+    """Within the reach of one pointer, if their K ends where the kernel takes it to, or it compares."""
+    def asked(n: int, image: tuple[int, int]) -> Any:
+        return OPERATOR.problem(n=n, image=image, c=128, k=128, block=(128, 128, 64))
+
+    whole, ragged = (OPERATOR.spec(asked(31, image), GFX942) for image in ((28, 28), (7, 7)))
+    assert (whole.windows, whole.pad) == ("units:2:padded:128:16", "")
+    assert (ragged.windows, ragged.pad) == ("units:2:padded:128:16", "k")
+    for images in (0, 1, 5, 32, 33):
+        assert not OPERATOR.mismatches(asked(images, (7, 7)), ragged, GFX942)
+    reasons = OPERATOR.mismatches(asked(31, (7, 7)), whole, GFX942)
+    assert any("k=1568 is not a multiple" in str(reason) for reason in reasons)
+    far = OPERATOR.mismatches(asked(255, (500, 500)), ragged, GFX942)
+    assert any("pointers move" in str(reason) for reason in far)
 
 
 @pytest.mark.parametrize(("keys", "words"), [
@@ -128,6 +174,19 @@ def test_a_wave_has_one_position(keys: dict[str, Any], vector: int, scalar: int)
     place of the window.
     """
     (mix,) = counted("gfx942", n=32, k=128, block=(128, 128, 64), **keys)
+    assert mix["valu"] == vector
+    assert mix["salu"] <= scalar
+
+
+@pytest.mark.parametrize(("keys", "vector", "scalar"), [
+    ({"c": 128}, 40, 34),
+    ({"c": 128, "image": (7, 7)}, 40, 40),
+    ({"c": 64}, 48, 32),
+    ({"c": 40, "image": (7, 7)}, 48, 40),
+])  # fmt: skip
+def test_a_part_of_a_unit_takes_an_instruction_a_load(keys: dict[str, Any], vector: int, scalar: int) -> None:
+    """Beside those of whole units."""
+    (mix,) = counted("gfx942", n=31, k=128, block=(128, 128, 64), **keys)
     assert mix["valu"] == vector
     assert mix["salu"] <= scalar
 

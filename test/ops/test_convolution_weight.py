@@ -227,3 +227,10 @@ def test_requests_that_are_refused(keys: dict[str, Any], words: str) -> None:
     """Each is one error that says what is wrong."""
     with pytest.raises(RequestError, match=words):
         OPERATOR.problem(**keys)
+
+
+def test_few_blocks_have_parts_for_most_compute_units() -> None:
+    """Three blocks of sums over 401408: with 32 parts two thirds of the chip would be idle."""
+    problem = OPERATOR.problem(n=32, image=(224, 224), c=3, k=64, window=7, strides=2, pads=3)
+    launch = OPERATOR.launch(problem, OPERATOR.spec(problem, GFX942), GFX942)
+    assert launch.grid[0] * launch.grid[2] > 0.9 * GFX942.compute_units

@@ -167,3 +167,31 @@ func.func @of_few_places(%p: !llvm.ptr<1>, %rows: i32, %pitch: i32, %left: i32, 
   }
   return
 }
+
+// -----
+
+// A length that is padded to a multiple is computed before the loop, and its digits are carried as those of others: waves
+// have them where what each loads lies in one such multiple.
+!view = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[128, ?0, ?1], strides=[1, ?3%8, ?2%8]); d3 = right_pad(d2, length=?1, multiple=16); d4 = merge(d1, d3, lengths=[?0, (((?1 + 15) // 16) * 16)]); view(d0, d4) align 8">
+!window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[128, ?0, ?1], strides=[1, ?3%8, ?2%8]); d3 = right_pad(d2, length=?1, multiple=16); d4 = merge(d1, d3, lengths=[?0, (((?1 + 15) // 16) * 16)]); view(d0, d4) align 8", [128, 64]>
+
+// CHECK-LABEL: func.func @of_units
+// CHECK:      %[[MORE:.*]] = arith.addi %arg2, %{{.*}} : i32
+// CHECK:      %[[UNITS:.*]] = arith.divui %[[MORE]],
+// CHECK:      %[[LENGTH:.*]] = arith.muli %[[UNITS]],
+// CHECK:      %[[RADIX:.*]] = arith.maxui %[[LENGTH]],
+// CHECK:      arith.remui %{{.*}}, %[[RADIX]]
+// CHECK:      scf.for %{{.*}} iter_args(%[[Q:.*]] = %{{.*}}, %[[R:.*]] = %{{.*}}) ->
+// CHECK:        "ck.with_digits"(%{{.*}}, %[[Q]], %[[R]]) {axis = 1 : i64, inside = 0 : i64, of = "wave"}
+// CHECK-NOT:    arith.remui
+// CHECK:        scf.yield %{{.*}}, %{{.*}} : i32, i32
+func.func @of_units(%p: !llvm.ptr<1>, %rows: i32, %columns: i32, %pitch: i32, %row: i32, %n: i32) attributes {ck.waves = 4 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  scf.for %k = %zero to %n step %step : i32 {
+    %v = "ck.make_view"(%p, %rows, %columns, %pitch, %row) : (!llvm.ptr<1>, i32, i32, i32, i32) -> !view
+    %w = "ck.make_window"(%v, %zero, %k) : (!view, i32, i32) -> !window
+    %0 = "ck.load_fragment"(%w) {distribution = "d0: 16@lane 8@y1, d1: 4@wave 4@lane 4@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
+  }
+  return
+}

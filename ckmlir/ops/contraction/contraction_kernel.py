@@ -38,6 +38,7 @@ SEEN = {
     "forward": (windows_kernel.forward, array),
     "weight": (windows_kernel.weight, array),
     "places": (windows_kernel.places, array),
+    "units": (windows_kernel.places, array),
     "data": (residues_kernel.operands, residues_kernel.array_of_class),
 }
 """How A and B, and how other arrays are seen, by the first word of `ContractionSpec.windows`."""

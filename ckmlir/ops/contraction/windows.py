@@ -19,10 +19,12 @@ from ckmlir.ops.contraction.depthwise import DepthwiseSpec
 from ckmlir.ops.contraction.residues import CHANNELS, ResiduesSpec, known_channels
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, PARAMETERS, Sliding, image_steps
 
-PARTS = ("forward", "weight", "places")
+PARTS = ("forward", "weight", "places", "units")
 """Which matrix the patches are: A, with K within windows; B, with K along images and their positions; B, with K along
-positions and all images at each.
+positions and all images at each; the same with images counted in whole units, of the last of which there may be a part.
 """
+BY_PLACE = ("places", "units")
+"""Parts whose K goes along all images at a position."""
 
 
 class WindowsSpec(Struct, frozen=True):
@@ -35,8 +37,8 @@ class WindowsSpec(Struct, frozen=True):
         few: whether they do, and have no more places than `View.embed` calls few.
         channels: what divides those of a group, 128 at most. Where the loop's steps do too, a step is in one place of
             the window, and what a step has in common costs no vector arithmetic. Of columns it says which lanes are.
-        images: what divides their number, 128 at most, where K goes along them at each position. Where the loop's steps
-            do too, a step is at one position.
+        images: what divides their number, 128 at most, or how many a unit has, where K goes along them at each
+            position. Where the loop's steps do too, a step is at one position.
     """
 
     part: str
@@ -50,7 +52,7 @@ class WindowsSpec(Struct, frozen=True):
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
         reach = "few" if self.few else "padded" if self.padded else "inside"
-        images = f":{self.images}" * (self.part == "places")
+        images = f":{self.images}" * (self.part in BY_PLACE)
         return f"{self.part}:{self.rank}:{reach}:{self.channels}{images}"
 
     @staticmethod
@@ -61,7 +63,7 @@ class WindowsSpec(Struct, frozen=True):
             raise ValueError(text)
         if reach not in ("few", "padded", "inside") or not {*known} <= {*CHANNELS}:
             raise ValueError(text)
-        if len(known) != (2 if part == "places" else 1):
+        if len(known) != (2 if part in BY_PLACE else 1):
             raise ValueError(text)
         channels, images = map(int, (*known, "1")[:2])
         return WindowsSpec(part, int(rank), reach != "inside", channels, reach == "few", images)
@@ -121,6 +123,10 @@ class Windows(Struct, frozen=True):
     def by_place(self) -> WindowsSpec:
         """What a kernel has to know whose K goes along positions and all images at each, in place of the other way."""
         return replace(self.described, part="places", images=known_channels(self.images))
+
+    def in_units(self, unit: int) -> WindowsSpec:
+        """The same where it counts images in units of so many, a power of two up to 128."""
+        return replace(self.described, part="units", images=unit)
 
     @property
     def image(self) -> str:

@@ -104,17 +104,20 @@ def weight(spec: ContractionSpec, work: Work) -> list[Operand]:
 
 
 def places(spec: ContractionSpec, work: Work) -> list[Operand]:
-    """The patches are B, and K counts all images at one position, then those at the next: what steps have in common is
-    the position.
+    """The patches are B, and K counts all images at one position, or as many more as make whole units, then those at
+    the next: what steps have in common is the position.
     """
     bm, bn, bk = spec.block
     windows, given = WindowsSpec.parse(spec.windows), work.distances
-    images = given.images.multiple_of(windows.images)
+    is_whole = windows.part == "places"
+    images = given.images.multiple_of(windows.images if is_whole else 1)
     x = _slid(work.arrays["b"], images, given, windows, _channels(spec, windows, given), spec.align[1])
     x = x.merge(*range(windows.rank + 1, x.descriptor.rank))
     positions = _positions(given, windows)
     steps = accumulate(reversed(positions), mul, initial=given.lda.multiple_of(spec.align[0]))
     dy = view(work.arrays["a"], (images, *positions, work.sizes["m"]), (*reversed([*steps]), 1))
+    if not is_whole:
+        x, dy = (seen.pad(windows.images, *[1] * (seen.descriptor.rank - 1)) for seen in (x, dy))
     ragged = "k" in spec.pad
     if windows.images % bk:  # waves have positions of their own, dy's and x's the same where lanes are dealt out alike
         a: Rows = InQuads(_by_place(dy), work.row, bm, waves=spec.wave_count, vector=spec.align[0], ragged=ragged)

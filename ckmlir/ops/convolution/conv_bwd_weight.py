@@ -6,9 +6,9 @@ channel of x, sums over images and positions. Those are many and the results few
 (`split_k`, by default as many parts as the chip has room for). By `reduction=workspace` a second kernel adds the parts
 in their order, and two runs give the same bits; by `atomic` memory does. A part's pointers move to where it begins, so
 that only what it takes of dy and of the images has to be within the reach of 32-bit offsets: of larger arrays there are
-as many parts as that needs. Where what a wave loads of a step divides the images of smaller arrays, sums go along all
-images at a position before the next one, so that a wave has one position, whose place in the images no lane has to
-find.
+as many parts as that needs. Where what a wave loads of a step divides the images of smaller arrays, or some more of
+them, sums go along all images at a position before the next one, so that a wave has one position, whose place in the
+images no lane has to find.
 
 Arrays: dy (n, positions…, g, k), x (n, image…, g, c), D tensors that op names and dw, each (g, k, window…, c), packed.
 With `b_dtype` one of dy and x is of fp8 and the other of bf8.
@@ -31,20 +31,36 @@ from msgspec.structs import asdict
 from ckmlir.dialect.distribution_builders import in_quads
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.axes import padded
 from ckmlir.ops.contraction.block_sizes import LARGE
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
-from ckmlir.ops.contraction.windows import Windows, WindowsSpec
+from ckmlir.ops.contraction.residues import CHANNELS
+from ckmlir.ops.contraction.windows import BY_PLACE, Windows, WindowsSpec
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.request import RequestError
+from ckmlir.ops.operator import Launch, Step
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.spec import Reason
+from ckmlir.ops.steps import Workspace
 from ckmlir.ops.tensors.sliding import image_steps
 from ckmlir.records import replace
 from ckmlir.targets import Target
+
+LEAST_SHARE, LEAST_OF_LONG, LEAST_OF_SINGLE = 15, 30, 7
+"""Images there are for each that only a unit has: where units have `MOST_OF_SHORT`, where they have more, and where
+lanes load single elements, whose place each would look for.
+
+By the model, in shares of the time without units, on gfx942, gfx950 and gfx90a: by 3 x 3 of 28 x 28, 128 to 128, 31
+images .96, and on gfx90a 1.01, 30 .98, .96 and 1.03, 28 1.01, 40 1.03; of 14 x 14, 256 to 256, 30 .95, .97 and 1.03; of
+7 x 7, 512 to 512, 15 .97, 60 .98. Of 56 x 56, 64 to 64, with units of 32, 31 .96, .97 and .99, 30 1.03, 1.04 and 1.03.
+Of 28 x 28, 33 to 64, 30 .77, 28 .80, .93 and .91, 24 1.03 on gfx950, 20 1.02.
+"""
+MOST_OF_SHORT = 16
+"""Images of a unit."""
 
 
 class ConvBwdWeight(ConvolutionOperator):
@@ -74,25 +90,42 @@ class ConvBwdWeight(ConvolutionOperator):
         return self._within_reach(problem, {"a": each, "b": each, "c": problem.m})
 
     def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
-        """Those of a product; K goes along all images at a position where what waves load of a step divides these and
-        pointers stay.
+        """Those of a product; K goes along all images at a position where what waves load of a step divides these, or
+        few more, and pointers stay.
         """
         for spec in super().proposals(problem, target):
-            yield replace(spec, windows=_seen_by(spec, problem))
+            own = replace(spec, windows=_seen_by(spec, problem))
+            yield replace(own, pad=padded((self._counted(problem, own).lengths,), own.block))
 
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
         windows = problem.windows
-        if not spec.windows.startswith("places:") or not isinstance(windows, Windows):
+        if spec.windows.partition(":")[0] not in BY_PLACE or not isinstance(windows, Windows):
             return super().mismatches(problem, spec, target)
         known, reasons = WindowsSpec.parse(spec.windows), []
-        if not _divides(known.images, windows.images):
+        if known.part == "places" and not _divides(known.images, windows.images):
             why = f"there are {windows.images} images"
             reasons.append(Reason("windows", spec.windows, why, f"expected a divisor, or {windows.word}"))
         if problem.longest_part is not None:
             why = "pointers move to the image where a part begins"
             reasons.append(Reason("windows", spec.windows, why, f"expected {windows.word}"))
         alike = replace(spec, windows=replace(known, part="weight", images=1).word)
-        return reasons + super().mismatches(problem, alike, target)
+        return reasons + super().mismatches(self._counted(problem, spec), alike, target)
+
+    def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
+        return super().launch(self._counted(problem, spec), spec, target)
+
+    def steps(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
+        return super().steps(self._counted(problem, spec), spec, target)
+
+    def workspaces(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
+        return super().workspaces(self._counted(problem, spec), spec, target)
+
+    def _counted(self, problem: Problem, spec: ContractionSpec) -> Problem:
+        """The problem with images up to whole units, if a kernel counts them in these."""
+        windows = problem.windows
+        if not spec.windows.startswith("units:") or not isinstance(windows, Windows) or not windows.images:
+            return problem
+        return replace(problem, k=_in_units(problem.k, windows.images, WindowsSpec.parse(spec.windows).images))
 
     def _longest_part(self, shapes: Geometry, single: Problem) -> int | None:
         """Positions of which dy, and the images that they are in, are within the reach of 32-bit offsets; None: all.
@@ -157,7 +190,24 @@ def _seen_by(spec: ContractionSpec, problem: Problem) -> str:
         _at_once(count, depth, spec.wave_count, vector)
         for count, vector in zip((rows, columns), spec.align, strict=False)
     )
-    return windows.by_place.word if _divides(at_once, windows.images) else problem.windows_word
+    if _divides(at_once, windows.images):
+        return windows.by_place.word
+    least = LEAST_OF_LONG if at_once > MOST_OF_SHORT else LEAST_SHARE
+    pays = _pays_units(problem.k, windows.images, at_once, LEAST_OF_SINGLE if spec.align[1] == 1 else least)
+    return windows.in_units(at_once).word if pays else problem.windows_word
+
+
+def _pays_units(length: int, images: int, unit: int, least: int) -> bool:
+    """Whether so many images are counted in units of so many: they have at least so many for each that is added."""
+    if not images or str(unit) not in CHANNELS:
+        return False
+    counted = _in_units(length, images, unit)
+    return (counted - length) * least <= length and counted <= MAXIMUM_SIZE
+
+
+def _in_units(length: int, images: int, unit: int) -> int:
+    """A K that counts so many images, with as many more as make whole units."""
+    return length // images * ceil_div(images, unit) * unit
 
 
 @lru_cache(maxsize=1024)
