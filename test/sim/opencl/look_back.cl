@@ -1,6 +1,12 @@
 // Running sums of a vector, in one pass: each workgroup waits for the flag of the one before, whose sum it adds.
 #include "common.h"
 
+#ifndef SCOPE
+#define SCOPE __MEMORY_SCOPE_DEVICE
+#define WAITS 1
+#define PAUSE __builtin_amdgcn_s_sleep(1)
+#endif
+
 __attribute__((reqd_work_group_size(256, 1, 1))) kernel void look_back(
     global const int *x, global int *y, global int *flags, global int *sums) {
   local int parts[256], before;
