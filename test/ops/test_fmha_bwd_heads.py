@@ -14,6 +14,7 @@ from test_fmha_bwd_numerics import GROUP, PADDED, assert_same_bits, differentiat
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.attention.backward import heads_kernel
 from ckmlir.ops.attention.backward import problem as backward
 from ckmlir.ops.attention.backward.fmha_bwd_turns import turns_of
 from ckmlir.ops.attention.reference import attention
@@ -21,6 +22,7 @@ from ckmlir.ops.plan import make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import check_outputs, open_device, run_operator
 from ckmlir.scheduling import Workbench
+from ckmlir.sim.decode.decoder import disassemble
 from ckmlir.targets import get_target
 
 FMHA, TURNS = map(find_operator, ("fmha_bwd", "fmha_bwd_turns"))
@@ -154,6 +156,21 @@ def test_registers(chip: str, dtype: str, d: int, mask: str) -> None:
         metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
         assert (metadata.vgpr_spill_count, metadata.private_segment_size) == (0, 0), part
         assert metadata.sgpr_spill_count == 0 or len(part) > 1 or (part and d < 64), part
+
+
+@pytest.mark.usefixtures("few")
+def test_a_head_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where registers are left for what is known of it, so that turns need not ask memory; not beside parts."""
+
+    def loads(**keys: Any) -> int:
+        kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(**SOME, d=128, **keys, **STAYING), GFX942), GFX942)
+        code = disassemble(kernel.code_object, kernel.kernel_name)
+        return sum(one.mnemonic.startswith("s_load") for one in code)
+
+    before = [loads(), loads(alibi="head")]
+    monkeypatch.setattr(heads_kernel, "MOST_AGAIN", 128)
+    after = [loads(), loads(alibi="head")]
+    assert before[0] < after[0] and before[1] == after[1]
 
 
 @pytest.mark.usefixtures("few")

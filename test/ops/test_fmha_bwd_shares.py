@@ -15,6 +15,7 @@ from ckmlir.ops.attention.backward.steps import shares_of
 from ckmlir.ops.plan import make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import check_outputs, open_device, run_operator
+from ckmlir.runtime.recording import record_operator
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.sim.decode.decoder import disassemble
 from ckmlir.targets import get_target
@@ -215,6 +216,16 @@ def test_a_share_is_found_with_few_waits(chip: str) -> None:
     before = names[: names.index("buffer_load_dwordx4")]
     waits = [one for one, after in itertools.pairwise(_memory(before)) if (one, after) == ("s_load", "s_waitcnt")]
     assert len(waits) <= 15  # 21 where each side was read by itself and both ends of a share were looked for
+
+
+def test_a_block_that_a_share_begins_within_is_found_once() -> None:
+    """The second workgroup begins within the second block of keys, of which it knows all when it has found where."""
+    problem = FMHA.problem(sq=4096, sk=512, h=1, b=1, workgroups=3, **SHARED)
+    (piece, *_) = shares_of(problem, FMHA.spec(problem, GFX942), GFX942).work({}, 1)
+    assert (piece.place, piece.steps.start > 0) == (1, True)
+    trace = record_operator(FMHA, problem, GFX942, workgroups=[1])
+    names = [trace.program[one].mnemonic for one in trace.steps[: trace.wave_first[1]]["instruction"].tolist()]
+    assert names.index("buffer_load_dwordx4") < 780  # 816 where its first turn finds it again
 
 
 def _memory(names: list[str]) -> list[str]:

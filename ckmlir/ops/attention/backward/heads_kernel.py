@@ -14,6 +14,9 @@ from ckmlir.ops.attention.backward.walks_kernel import Body, Turn, dq_of_head, s
 from ckmlir.ops.attention.loop.block_rows_kernel import OneHead
 from ckmlir.ops.attention.loop.work_kernel import Packed, Side, Work
 
+MOST_AGAIN = 96
+"""Channels up to which a head is found again in each turn."""
+
 
 class Whole:
     """A workgroup takes the blocks of keys of a head, one after the other, and their parts of dQ gather where dQ lies,
@@ -25,14 +28,19 @@ class Whole:
         return {"turns": ptr("i32"), "sequences": i32}
 
     def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
-        """See `Walk`. What is known of the head is found again in each turn and behind the last: kept, it would take
-        scalar registers through the loop over queries."""
+        """See `Walk`. What is known of the head is found once, or again in each turn and behind the last: kept, it
+        takes scalar registers through the loop over queries."""
         turn = workgroup_id(0) // given.h
         head, batch = workgroup_id(0) - turn * given.h, given.turns.scalar(turn)
-        count = _found(spec, given, head, batch).blocks.count
+        once = _found(spec, given, head, batch)
+
+        def found() -> Head:
+            return once if _is_kept(spec) else _found(spec, given, head.anew(), batch.anew())
+
+        count = once.blocks.count
         with while_loop(lambda place, *_: place < count, carry=[0, 0, 0]) as step:
             place, *rows = step.carried
-            at = _found(spec, given, head.anew(), batch.anew())
+            at = found()
             low = at.blocks.low(place)
             high = low + (at.blocks.before(place + 1) - at.blocks.before(place))
             low, high = (one * form.queries for one in (low, high))
@@ -42,13 +50,20 @@ class Whole:
             body(Turn(work, sink))
             step.carry(place + 1, *after)
         _, low, high = step.results
-        at = _found(spec, given, head.anew(), batch.anew())
+        at = found()
         until = _rows_from(at.q, given, at.batch)
         _clear(form, spec, at.dq, until, 0, low)
         _clear(form, spec, at.dq, until, high.minimum(at.q.length), until)
         if isinstance(at.q, Packed):
             in_front = at.batch.equals(0).select(at.q.start, 0)
             _clear(form, spec, at.dq.offset(in_front.to("i64") * -spec.d), in_front, 0, in_front)
+
+
+def _is_kept(spec: FmhaBwdSpec) -> bool:
+    """Whether a workgroup keeps what it knows of its head from turn to turn: many short sequences take .97 of the
+    cycles so. Beside parts 3 to 11 scalar registers would be in lanes, with up to `MOST_AGAIN` channels 1 to 7 of some
+    kernels under masks."""
+    return not spec.parts and max(spec.d_tile, spec.dv_tile) > MOST_AGAIN
 
 
 class Head(NamedTuple):

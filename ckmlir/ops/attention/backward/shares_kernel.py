@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from ckmlir.lang import (
     reduce_sum,
     splat_like,
     store,
+    together,
     view,
     when,
     where,
@@ -41,7 +42,7 @@ from ckmlir.ops.attention.backward.parts_kernel import Atomic
 from ckmlir.ops.attention.backward.slot_table import Written
 from ckmlir.ops.attention.backward.walks_kernel import Body, Turn, in_dq, sides
 from ckmlir.ops.attention.loop.block_rows_kernel import OneHead
-from ckmlir.ops.attention.loop.work_kernel import Side, Work, last
+from ckmlir.ops.attention.loop.work_kernel import Side, Work, first_lengths, last
 from ckmlir.ops.attention.sequence_sums_kernel import whole
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -107,22 +108,29 @@ class Shared:
         return {"costs": ptr("i32"), "dk_slots": ptr("f32"), "dv_slots": ptr("f32"), **SLOTS}
 
     def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
-        """See `Walk`."""
+        """See `Walk`. What a workgroup knows where it begins, and memory that is asked for ahead, take scalar
+        registers; beside parts none are left for them."""
         costs, own = given.costs, workgroup_id(0)
+        ahead = [] if spec.parts else first_lengths(spec, given)
         total, share = costs.scalar(given.sequences), costs.scalar(given.sequences + 1)
+        listed = first_asked(costs, given.sequences)
+        if not spec.parts:
+            together(*ahead, total, share, listed)
         exit_unless(own * share < total)
-        begun = sequence_before(given, own * share)
-        low, within = _boundary(spec, given, begun, own * share)
+        begun = sequence_before(given, own * share, listed)
+        in_front = block_at(spec, given, begun, (own * share - 1).maximum(0), varied=spec.varied)
+        low = boundary(own * share, in_front.begin, in_front.end, given.beside, given.uncut)
+        within = (low > in_front.begin) & (low < in_front.end)
         until = (own + 1) * share
         until = (until < total).select(until, total + given.beside)  # no block of the last workgroup is another's
         _note(given.written, given.sequences * given.h + own, Written(0, 0))
         left = within.select(1, until - low - given.beside)
-        with while_loop(lambda sequence, cost, left, *_: left > 0, carry=[begun, low, left, 0, 0]) as turn:
-            sequence, cost, _, *rows = turn.carried
+        known = [begun, low, left, 0, 0, *(() if spec.parts else in_front)]
+        with while_loop(lambda sequence, cost, left, *_: left > 0, carry=known) as turn:
+            sequence, cost, _, *rows = turn.carried[:5]
             own = workgroup_id(0).anew()
-            batch = _following(given, sequence, cost)
+            batch, at = _block_of(spec, given, sequence, turn.carried[5:], cost)
             q, k = sides(spec, given, batch)
-            at = block_at(spec, given, batch, cost, varied=spec.varied)
             end = (until < at.end).select(boundary(until, at.begin, at.end, given.beside, given.uncut), at.end)
             steps = ((one - at.begin - given.beside).maximum(0) + at.low for one in (cost, end))
             queries = [one * form.queries for one in steps]
@@ -139,7 +147,7 @@ class Shared:
             _note(given.written, slot.place, after)
             work = Work(at.place * form.keys, OneHead(at.head), at.head // given.ratio, batch, q, k, given.sk)
             body(Piece(work, sink, queries[0], queries[1], place, apart))
-            turn.carry(batch, end, until - end - given.beside, *after)
+            turn.carry(batch, end, until - end - given.beside, *after, *(0 for _ in known[5:]))
 
 
 class Found(NamedTuple):
@@ -161,12 +169,18 @@ def _following(given: Any, sequence: Scalar, cost: Scalar) -> Scalar:
     return found
 
 
-def _boundary(spec: FmhaBwdSpec, given: Any, batch: Scalar, cost: Scalar) -> tuple[Scalar, Scalar]:
-    """Where two workgroups meet that would do so at a cost behind a step of a sequence, and whether that is within a
-    block."""
-    at = block_at(spec, given, batch, (cost - 1).maximum(0), varied=spec.varied)
-    found: Scalar = boundary(cost, at.begin, at.end, given.beside, given.uncut)
-    return found, (found > at.begin) & (found < at.end)
+def _block_of(
+    spec: FmhaBwdSpec, given: Any, sequence: Scalar, known: Sequence[Scalar], cost: Scalar
+) -> tuple[Scalar, Found]:
+    """The block that a cost lies in, and its sequence: the one that is known, of a sequence, or one behind it."""
+    if not known:
+        batch = _following(given, sequence, cost)
+        return batch, block_at(spec, given, batch, cost, varied=spec.varied)
+    with while_loop(lambda _, *at: Found(*at).end <= cost, carry=[sequence, *known]) as step:
+        batch = _following(given, step.carried[0], cost)
+        step.carry(batch, *block_at(spec, given, batch, cost, varied=spec.varied))
+    batch, *found = step.results
+    return batch, Found(*found)
 
 
 def joined(form: Form, sink: Gathered, low: Amount, high: Scalar) -> Written:
@@ -195,25 +209,45 @@ def _note(pointer: Pointer, index: Scalar, rows: Written) -> None:
 # -- what other kernels of attention backward find the same way --------------------------------------------------------
 
 
-def sequence_before(given: Any, cost: Scalar) -> Scalar:
-    """The sequence with the step in front of a cost."""
-    return last_listed(given.costs, (cost - 1).maximum(0), given.sequences)
+def sequence_before(given: Any, cost: Scalar, first: Tile | None = None) -> Scalar:
+    """The sequence with the step in front of a cost; `first` is `first_asked` of the costs, if it was loaded before."""
+    first = first_asked(given.costs, given.sequences) if first is None else first
+    return last_listed(given.costs, (cost - 1).maximum(0), given.sequences, first)
 
 
-def last_listed(numbers: Pointer, most: Scalar, count: Scalar) -> Scalar:
+def first_asked(numbers: Pointer, count: Scalar) -> Tile:
+    """The numbers of a list that `last_listed` asks for first, which depend on nothing but how many there are."""
+    return _asked(numbers, count * 0, count)
+
+
+def last_listed(numbers: Pointer, most: Scalar, count: Scalar, first: Tile) -> Scalar:
     """The place of the last of so many numbers that is at most another, or 0; they do not fall. Lanes ask as many
     places at once, since a wave waits for each answer."""
-    with while_loop(lambda low, size: size > 1, carry=[count * 0, count]) as search:
-        low, size = search.carried
-        apart = (size + (WAVE_SIZE - 1)) // WAVE_SIZE
-        asked = (size + (apart - 1)) // apart
-        there = view(numbers.offset(low), (asked,), (apart,)).pad(WAVE_SIZE)
-        tile = load(there.window((WAVE_SIZE,), (0,)), LISTED)
+
+    def narrowed(low: Scalar, size: Scalar, tile: Tile) -> tuple[Scalar, Scalar]:
+        apart, asked = _apart(size)
         below = (tile <= most) & (coordinates(tile, 0) < asked)
         found = (whole(reduce_sum, where(below, splat_like(tile, 1, "i32"), 0)) - 1).maximum(0) * apart
-        search.carry(low + found, (size - found).minimum(apart))
+        return low + found, (size - found).minimum(apart)
+
+    with while_loop(lambda low, size: size > 1, carry=narrowed(count * 0, count, first)) as search:
+        low, size = search.carried
+        search.carry(*narrowed(low, size, _asked(numbers, low, size)))
     place: Scalar = search.results[0]
     return place
+
+
+def _asked(numbers: Pointer, low: Scalar, size: Scalar) -> Tile:
+    apart, asked = _apart(size)
+    there = view(numbers.offset(low), (asked,), (apart,)).pad(WAVE_SIZE)
+    found: Tile = load(there.window((WAVE_SIZE,), (0,)), LISTED)
+    return found
+
+
+def _apart(size: Scalar) -> tuple[Scalar, Scalar]:
+    """How far apart lanes ask of so many numbers, and how many of them ask."""
+    apart = ((size + (WAVE_SIZE - 1)) // WAVE_SIZE).maximum(1)
+    return apart, (size + (apart - 1)) // apart
 
 
 def block_at(spec: Any, given: Any, batch: Scalar, cost: Scalar, *, varied: bool) -> Found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -239,7 +239,13 @@ def sides_of(words: Sequence[str], given: SimpleNamespace, batch: Scalar) -> tup
     return q, k
 
 
-def _listed(word: str, given: SimpleNamespace, name: str, batch: Scalar) -> Sequence[Scalar]:
+def first_lengths(spec: Any, given: SimpleNamespace) -> list[Scalar]:
+    """What memory has of the queries and keys of the first sequence. Who asks for it while it does not know which
+    sequence is its own has the same line of memory for up to 16."""
+    return [one for word, name in zip(spec.sequences, "qk", strict=True) for one in _listed(word, given, name, 0)]
+
+
+def _listed(word: str, given: SimpleNamespace, name: str, batch: Scalar | int) -> Sequence[Scalar]:
     """What memory has of a sequence's queries or keys."""
     if "start" in word:
         starts = getattr(given, f"seqstart_{name}").offset(batch)  # neighbours at one address, which one load reads
@@ -250,7 +256,7 @@ def _listed(word: str, given: SimpleNamespace, name: str, batch: Scalar) -> Sequ
     return [_length(given, name, batch)] if "length" in word else []
 
 
-def _length(given: SimpleNamespace, name: str, batch: Scalar) -> Scalar:
+def _length(given: SimpleNamespace, name: str, batch: Scalar | int) -> Scalar:
     found: Scalar = getattr(given, f"seqlen_{name}").scalar(batch)
     return found
 
