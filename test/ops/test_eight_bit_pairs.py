@@ -70,13 +70,21 @@ def test_the_same_type_twice_is_none_of_its_own() -> None:
 
 @pytest.mark.parametrize(("chip", "dtype", "b_dtype", "words"), [
     ("gfx90a", "fp8", "bf8", "gfx90a has no fp8 x bf8 MFMA"),
-    ("gfx950", "f16", "fp8", "no chip has an MFMA for f16 x fp8"),
-    ("gfx942", "i8", "bf8", "no chip has an MFMA for i8 x bf8"),
+    ("gfx90a", "bf8", "fp8", "gfx90a has no bf8 x fp8 MFMA"),
 ])  # fmt: skip
 def test_what_chips_do_not_multiply(chip: str, dtype: str, b_dtype: str, words: str) -> None:
     operator, target = find_operator("gemm"), get_target(chip)
     spec = operator.spec(operator.problem(dtype=dtype, b_dtype=b_dtype, op="acc"), target)
     assert any(words in str(reason) for reason in operator.validate(spec, target))
+
+
+@pytest.mark.parametrize(("dtype", "b_dtype"), [("f16", "fp8"), ("i8", "bf8"), ("f64", "bf8")])
+@pytest.mark.parametrize("name", ["gemm", "grouped_gemm", "batched_contraction", "gemm_quant", "conv_fwd"])
+def test_floats_of_8_bits_go_with_each_other_alone(name: str, dtype: str, b_dtype: str) -> None:
+    """Found where the request is read, which says what would be right."""
+    right = rf"dtype={dtype}" if name == "gemm_quant" and dtype != "i8" else r"expected dtype=fp8\|bf8, or no b_dtype"
+    with pytest.raises(RequestError, match=right):
+        find_operator(name).problem(dtype=dtype, b_dtype=b_dtype)
 
 
 def test_what_no_product_has() -> None:

@@ -16,6 +16,7 @@ from ckmlir.ops.contraction.grouped import packed_table, pointed_at
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.plan import PackStep, make_plan
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.schedules import GEMM
 from ckmlir.runtime import open_device
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.run import check_outputs, run_operator
@@ -28,6 +29,8 @@ GROUPED = find_operator("grouped_gemm")
 GFX942 = get_target("gfx942")
 RAGGED = {"m": "1,65,0,70,40", "n": "70,8,64,33,1", "k": "33,0,64,129,1"}
 """Products that no tile divides, one without rows, one whose sums are of nothing."""
+ONCE = {("gfx90a", "ping_pong"), ("gfx942", "v2"), ("gfx950", "mem2_interwave")}
+"""Schedules of those that stay that are run each time, on one chip."""
 EVEN = {"m": "64,128,64", "n": "128,64,64", "k": "64,192,128"}
 REQUESTS: tuple[dict[str, Any], ...] = (
     {**RAGGED, "persistent": 0},
@@ -139,6 +142,19 @@ def test_workgroups_that_stay_take_turns() -> None:
     assert all(one.ok for one in check_outputs(operator, problem, arrays, result.outputs, small))
 
 
+@pytest.mark.parametrize(("chip", "schedule"), [
+    pytest.param(chip, name, marks=[] if (chip, name) in ONCE else [pytest.mark.full])
+    for chip in CHIPS for name in GEMM
+])  # fmt: skip
+def test_every_schedule_takes_turns(chip: str, schedule: str) -> None:
+    """Whether or not loads of the next block can be on their way with it; wide rows, so that none stays behind."""
+    target, operator = get_target(chip), with_workgroups(3)
+    problem = operator.problem(m="300,64", n="200,504", k="40,136", block="128x128x32", persistent=1, schedule=schedule)
+    arrays = operator.inputs(problem, target)
+    result = run_operator(operator, problem, arrays, target, open_device("sim", target, checks="all"))
+    assert all(one.ok for one in check_outputs(operator, problem, arrays, result.outputs, target))
+
+
 @pytest.mark.parametrize(("schedule", "loads"), [
     ("compv4", 4), ("async", 0), pytest.param("mem3", 4, marks=pytest.mark.full),
 ])  # fmt: skip
@@ -175,7 +191,10 @@ def test_the_steady_loop_is_that_of_one_product(chip: str) -> None:
     assert names.index("ds_write_b128") < names.index("buffer_load_dwordx4")
 
 
-@pytest.mark.parametrize("keys", [{"persistent": 0}, {"persistent": 1}, {"persistent": 1, "schedule": "v1"}])
+@pytest.mark.parametrize("keys", [
+    {"persistent": 0}, {"persistent": 1}, {"persistent": 1, "schedule": "v1"},
+    {"persistent": 1, "schedule": "ping_pong"},
+])  # fmt: skip
 def test_the_kernels_are_proved(keys: dict[str, Any]) -> None:
     """The schedule of the loop in the loop over blocks, whose bounds come from memory."""
     spec = GROUPED.spec(GROUPED.problem(m="64,300", **keys), GFX942)

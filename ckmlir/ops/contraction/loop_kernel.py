@@ -95,13 +95,11 @@ def _steps(
 
 def is_early(schedule: Schedule) -> bool:
     """Whether the loads of the first step can be on their way before the loop: they are in registers until they go to
-    LDS, and those of a step run ahead of it; where the program orders the step, which joins what loads hand on behind
-    all that is listed, ahead of the writes to LDS too.
+    LDS, and those of a step run ahead of the writes to LDS, by one less where the loop carries what it loads.
     """
-    least = schedule.ahead_of("to_lds") if schedule.order == "source" else 0
     aheads = [ahead for name, ahead in schedule.ahead if name.partition(".")[0] == "load"]
     through = {schedule.path, *dict(schedule.paths).values()} == {"through"}
-    return through and bool(aheads) and min(aheads) > least
+    return through and bool(aheads) and min(aheads) > schedule.ahead_of("to_lds")
 
 
 def first_loads(
