@@ -277,3 +277,13 @@ def test_requests_that_are_refused(keys: dict[str, Any], words: str) -> None:
     """Each is one error that says what is wrong."""
     with pytest.raises(RequestError, match=words):
         OPERATOR.problem(**keys)
+
+
+def test_short_sums_have_two_workgroups_a_compute_unit() -> None:
+    """As plain products have, where a step has one place of the window."""
+    def schedule(**keys: object) -> str:
+        problem = OPERATOR.problem(**{"n": 32, "c": 512, "k": 1024, "window": 1, "pads": 0, "strides": 2, **keys})
+        return str(OPERATOR.spec(problem, GFX942).schedule)
+
+    assert schedule() == schedule(c=128, k=320, window=3, pads=1, strides=1) == "compv6"
+    assert schedule(c=520) == schedule(c=4096) == "compv4"

@@ -10,6 +10,7 @@ from ckmlir.dialect.packing import turns_packed
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec, stored_type
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import SideSpec, SideTensor
+from ckmlir.ops.contraction.windows import Windows
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
@@ -68,7 +69,8 @@ class Wish(NamedTuple):
         turned: whether packed elements share bytes across K, and are turned in registers on their way to LDS, as they
             are or when they have become another type.
         reads_turn: of A and of B, whether reads of LDS turn them instead.
-        merged: whether A or B is a matrix of merged dimensions, whose digits go round the loop.
+        merged: whether A or B is a matrix of merged dimensions, whose digits go round the loop: not of patches that a
+            step has one place of the window of, which cost lanes nothing.
         computed: whether A or B is an expression of arrays, computed on the way to LDS.
         numbered: of A and B those whose expression has a number for each k, beside single elements across K.
         mixed: of A and B those whose expression has matrices along K and across it, one kind of which is loaded singly.
@@ -154,12 +156,20 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         _has_powers(problem, target),
         bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
         turned=any(one and not read for one, read in turned), reads_turn=tuple(read for _, read in turned),
-        merged=bool(problem.merged or problem.windows),
+        merged=bool(problem.merged or problem.windows) and not _has_place_each_step(problem),
         computed=not all(expression.isidentifier() for expression in problem.combine),
         numbered=sum(map(_is_numbered, ("a", "b"), (problem,) * 2)),
         mixed=sum(map(_is_mixed, ("a", "b"), (problem,) * 2)),
         parts=problem.split_k,
     )  # fmt: skip
+
+
+def _has_place_each_step(problem: Problem) -> bool:
+    """Whether A is patches whose channels are whole steps of a line of memory each."""
+    windows = problem.windows
+    if not isinstance(windows, Windows) or windows.part != "forward":
+        return False
+    return windows.channels * find_dtype(problem.stored).bytes % CACHE_LINE == 0
 
 
 def _has_powers(problem: Problem, target: Target) -> bool:
