@@ -163,9 +163,13 @@ def _fed_before(load: ir.Operation, fill: ir.Operation, ahead: Ahead) -> bool:
 
 def _transfers(loads: list[ir.Operation], fills: list[ir.Operation], ahead: Ahead) -> list[ir.Operation]:
     """What fills LDS, and global loads: every load right behind the writes that use what it loaded before. What runs
-    further ahead comes later, so that waits for the others leave it in flight.
+    further ahead comes later, so that waits for the others leave it in flight. Copies to LDS come before loads: the
+    next step waits for what it finds in LDS with loads behind it in flight, and in front of a loop copies take longer
+    than what is beside them, such as scales.
     """
     loads, fills = sorted(loads, key=ahead.__getitem__), sorted(fills, key=ahead.__getitem__)
+    if all(op.name == COPY for op in fills):
+        return fills + loads
     feeding = {op: fed_by(op, op.block) for op in fills}
     ordered: list[ir.Operation] = []
     for load in loads:

@@ -409,3 +409,27 @@ def test_a_step_of_part_of_a_byte_is_refused() -> None:
     keys = {"b_dtype": "i4", "a_scale": "tensor", "b_scale": "column", "block": (16, 16, 1), "wave": (1, 1)}
     problem = operator.problem(**keys, schedule="async_wide")
     assert "expected a multiple of 32 along k" in str(operator.validate(operator.spec(problem, target), target)[0])
+
+
+ONE_BLOCK_EACH = {"m": 2048, "n": 2048, "k": 2048, "a_scale": "1x128", "b_scale": "128x128"}
+
+
+@pytest.mark.parametrize(
+    ("chip", "keys", "schedule"),
+    [
+        ("gfx950", {}, "async"),
+        ("gfx950", {"b_scale": "1x128", "dtype": "i8"}, "async"),
+        ("gfx950", {"m": 2049}, "compv3"),  # more blocks than compute units
+        ("gfx950", {"a_scale": "1x32"}, "compv3"),
+        ("gfx950", {"b_dtype": "i4"}, "compv3"),
+        ("gfx942", {}, "compv3"),
+    ],
+)
+def test_block_scales_are_copied_where_units_have_one_block(chip: str, keys: dict[str, Any], schedule: str) -> None:
+    operator, target = find_operator("gemm_quant"), get_target(chip)
+    assert operator.spec(operator.problem(**{**ONE_BLOCK_EACH, **keys}), target).schedule == schedule
+
+
+@pytest.mark.parametrize("keys", [{}, {"b_scale": "1x128", "op": "gelu(acc * d0 + d1)", "out": "f16"}])
+def test_copied_block_scales_of_ragged_sizes(keys: dict[str, Any]) -> None:
+    agree("gemm_quant", "gfx950", **{**ONE_BLOCK_EACH, "m": 130, "n": 145, "k": 528, **keys})

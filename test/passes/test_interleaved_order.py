@@ -61,3 +61,17 @@ def test_what_takes_sums_is_read_before_the_first_product() -> None:
     scales, product = "ck.lds_gather_fragment", "ck.mfma"
     steps = [name for name in max(blocks, key=lambda names: names.count(product)) if name in (scales, product)]
     assert steps == ([scales] * 4 + [product] * 16) * 6
+
+
+def test_copies_come_before_loads() -> None:
+    """Copies that no read has to make room for: in front of a loop they take longer than scales do."""
+    operator, target = find_operator("mx_gemm"), get_target("gfx950")
+    problem = operator.problem(m=256, n=256, k=1024, dtype="fp4", schedule="async", a_major="tiles")
+    bench = Workbench.of(operator, operator.spec(problem, target), target)
+    with bench.scheduled(bench.schedule) as module:
+        blocks = [[op.operation.name for op in block] for block in next(functions(module)).regions[0]]
+    copy, load = "ck.copy_fragment", "ck.load_fragment"
+    before = next(names for names in blocks if copy in names and "ck.mfma" not in names)
+    steps = [name for name in before if name in (copy, load)]
+    copies, loads = steps.count(copy) // 2, steps.count(load) // 2
+    assert copies and loads and steps == ([copy] * copies + [load] * loads) * 2

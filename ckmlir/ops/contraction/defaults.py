@@ -35,6 +35,14 @@ PREFERRED_PARTIAL = ("compv3",)
 unit, and nothing multiplies while it scales. By the model, fp8 of 4096 x 4096 x 4096 with scales of 1x128 and 128x128
 takes 62.5 µs instead of 96.2 on gfx942, 42.8 instead of 77.7 on gfx950, one workgroup carried over to all (all sampled,
 60.3 on gfx950, and 53.7 since LDS keeps scales)."""
+COPIED_ALONE = "async"
+"""The same before these where a compute unit has one block anyway (`_copies_alone`). By the model on gfx950, fp8 with
+scales of 1x128 and 128x128, cycles of `PREFERRED_PARTIAL` and of this: 2048 x 2048 x 256 8121, 7733; 512 11219, 10143;
+2048 25547, 22271; 1000 x 1500 x 2000 28282, 26624; of 1x128 both 29443, 23573 (K of 7168 86055, 85071), 1x64 both
+36097, 34137; i8 28663, 25127. Gated ones, 22522 and 20608 in blocks of 64 x 64, spilled 50 registers in some of 128 x
+128."""
+LEAST_GROUP_OF_COPIED = 64
+"""Elements along K that have a scale; with 32 both took the same, and an expression beside i8 spilled 11 registers."""
 PREFERRED_SHORT = ("compv6", "compv3")
 """The same for short sums of more blocks than compute units: with one LDS buffer a compute unit holds two workgroups,
 of which one multiplies while the other loads its first step or stores C (`_runs_beside`)."""
@@ -135,7 +143,7 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
 def _preferred(wish: Wish, target: Target) -> tuple[str, ...]:
     """Schedules of blocks that have none of their own, the best first."""
     if wish.partial:
-        return PREFERRED_PARTIAL
+        return (COPIED_ALONE, *PREFERRED_PARTIAL) if _copies_alone(wish, target) else PREFERRED_PARTIAL
     return PREFERRED_SHORT if _runs_beside(wish, target) else PREFERRED
 
 
@@ -150,6 +158,14 @@ def _runs_beside(wish: Wish, target: Target) -> bool:
     if not (plain and medium and able and words == 1 and wish.blocks(MEDIUM) > target.compute_units):
         return False
     return _holds_one(target) and 2 * MEDIUM * MEDIUM * wish.k <= MOST_OF_SHORT * target.mfma_rate(able[0])
+
+
+def _copies_alone(wish: Wish, target: Target) -> bool:
+    """Whether no compute unit has a second block that runs beside the first, and operands are copied to LDS as they
+    lie, full vectors along K."""
+    lies = wish.read_layout == "RC" and not wish.computed and wish.load_bytes == VECTOR_BYTES in target.direct_to_lds
+    medium = wish.block is None and min(wish.m, wish.n) > SMALL and wish.arrays <= MOST_OF_ONE_PRODUCT
+    return lies and medium and wish.group >= LEAST_GROUP_OF_COPIED and wish.blocks(MEDIUM) <= target.compute_units
 
 
 def _holds_one(target: Target) -> bool:
