@@ -17,6 +17,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ckmlir.sim import state
+from ckmlir.sim.errors import SimulationError
 
 TURNS = 1 << 30
 """Numbers of turns that the workgroups of a launch share: each has a range of its own, so that the race check can tell
@@ -24,6 +25,8 @@ whose turn one is."""
 MOST_UNDER_WAY = 4096
 """Workgroups that have begun and not ended; the largest chip holds hardly more. Of launches of more the race check does
 not know what flags order."""
+MOST_LOOKS = 1000
+"""Pauses of a workgroup while no other runs, behind which what it waits for will not come."""
 KEPT = (state.TURN, state.ROUND_START, state.GROUP_START, state.CURRENT_GROUP, state.KNOWN_FLAGS, state.PAUSED)
 """Fields of the context that are a workgroup's own."""
 
@@ -113,3 +116,31 @@ class Interleaving:
         memories: list[npt.NDArray[Any]] = self._runner.own_memory()
         for memory, contents in zip(memories, aside.contents, strict=True):
             memory[...] = contents
+
+
+class InOrder:
+    """Has workgroups run one after the other, in their order, as those of a timing do that may wait for others."""
+
+    def __init__(self, runner: Advancing) -> None:
+        self._runner = runner
+        runner.context[state.PAUSES // 8] = 1
+        self.progress = 0
+
+    def run(self, first: int, end: int) -> None:
+        """Run the workgroups from `first` to before `end`.
+
+        Raises:
+            SimulationError: One waits for what none before it writes; else as `Runner.run`.
+        """
+        for group in range(first, end):
+            if int(self._runner.context[state.STOP // 8]) == state.Stop.INTERRUPTED:
+                return
+            looks = 0
+            while not self._runner.advance(group, resumed=looks > 0):
+                looks += 1
+                if looks > MOST_LOOKS:  # waves of one workgroup may wait for each other too
+                    raise SimulationError(
+                        f"workgroup {group} waits for what no workgroup before it writes; a timing runs them one after "
+                        "the other, in the order of the launch"
+                    )
+            self.progress += 1

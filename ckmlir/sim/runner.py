@@ -26,7 +26,7 @@ from ckmlir.sim.checks.variants import flags_of
 from ckmlir.sim.checks.wait_findings import seen_or_possible
 from ckmlir.sim.checks.wait_layout import chunk_shift
 from ckmlir.sim.errors import CheckFailure, SimulationError
-from ckmlir.sim.interleaving import Interleaving
+from ckmlir.sim.interleaving import InOrder, Interleaving
 from ckmlir.sim.launch import Dimensions, KernelArgument, WaveBlocks
 from ckmlir.sim.library import library
 from ckmlir.sim.limits import PATIENCE
@@ -86,7 +86,7 @@ class Runner:
         self.kernel: Kernel = program.kernel
         self.target = program.code_object.target
         self.waves = -(-block[0] * block[1] * block[2] // 64)
-        self._interleaving: Interleaving | None = None
+        self._interleaving: Interleaving | InOrder | None = None
         static_lds = self.kernel.descriptor.group_segment_size
         self._owned: list[DeviceMemory] = []
         packed = abi.pack_arguments(self.kernel, arguments, grid, block, static_lds, dynamic_lds)
@@ -188,6 +188,10 @@ class Runner:
         """Let the workgroups of the launch, so many, wait for each other from now on; the race check then knows what
         their atomic accesses order."""
         self._interleaving = Interleaving(self, groups, self.surroundings.random, pauses=self.program.pauses)
+
+    def keep_order(self) -> None:
+        """Let the workgroups run one after the other from now on, though they may wait for those before them."""
+        self._interleaving = InOrder(self)
 
     def advance(self, group: int, *, resumed: bool) -> bool:
         """Run a workgroup, from its beginning or on from where it paused; whether it has ended."""
@@ -382,8 +386,6 @@ class Runner:
         """Of kernels that look at what other workgroups write, why these may not come to write it."""
         if not self.program.reads_flags:
             return ""
-        if self._interleaving is None and self.program.pauses:
-            return "where it waits for a workgroup behind it, it waits in vain: a timing runs them in their order; "
         if not self.program.pauses:
             return "where it waits for another workgroup it has to pause (s_sleep), since others run only then; "
         return ""

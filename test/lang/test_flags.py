@@ -122,21 +122,22 @@ def without_pauses(compiled: Compiled) -> CodeObject:
     return CodeObject.parse(compiled.hsaco.replace(S_SLEEP, S_NOP))
 
 
-@pytest.mark.parametrize(
-    ("pauses", "said"), [(True, "waits in vain"), (False, r"has to pause \(s_sleep\)")]
-)
-def test_who_waits_for_what_does_not_run_is_told_so(
-    pauses: bool, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where only some workgroups are simulated, and where a kernel waits in a loop that is not known for one."""
+def test_who_waits_in_an_unknown_way_is_told_to_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spinning, "MOST", 0)
-    compiled = compile_traced(running_sums("gfx942", signals=pauses))
-    code = CodeObject.parse(compiled.hsaco) if pauses else without_pauses(compiled)
+    code = without_pauses(compile_traced(running_sums("gfx942", signals=False)))
     simulator = Simulator(target="gfx942", patience=0.3)
     arguments = [simulator.upload(np.zeros(size, np.float32)) for size in (GROUPS * LENGTH, GROUPS * LENGTH, GROUPS)]
-    given = code, "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments
-    with pytest.raises(SimulationError, match=said):
-        count_workgroups(simulator, *given, 0, [GROUPS - 1]) if pauses else simulator.launch(*given)
+    with pytest.raises(SimulationError, match=r"has to pause \(s_sleep\)"):
+        simulator.launch(code, "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments)
+
+
+def test_who_waits_for_none_before_cannot_be_timed() -> None:
+    """Found at once, not after the simulator's patience."""
+    code = CodeObject.parse(compile_traced(running_sums("gfx942", signals=False)).hsaco)
+    simulator = Simulator(target="gfx942")
+    arguments = [simulator.upload(np.zeros(size, np.float32)) for size in (GROUPS * LENGTH, GROUPS * LENGTH, GROUPS)]
+    with pytest.raises(SimulationError, match="workgroup 1 waits for what no workgroup before it writes"):
+        simulator.time(code, "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments)
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -156,6 +156,8 @@ def count_workgroups(
     workgroups up to the last of these run, and all memory is as it was before.
     """
     with simulator.counting_runner(code_object, kernel, grid, block, arguments, dynamic_lds) as runner:
+        if in_order:
+            runner.keep_order()
         changes = in_order or runner.program.updates_memory
         changed = [one for one in arguments if isinstance(one, DeviceMemory)] if changes else []
         before = [one.read() for one in changed]

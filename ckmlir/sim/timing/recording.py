@@ -172,6 +172,9 @@ def record(
         simulator.recording_runner(*launch) as runner,
         simulator.counting_runner(*launch) if in_order else nullcontext() as others,
     ):
+        for one in (runner, others):
+            if in_order and one is not None:
+                one.keep_order()
         return _Recording(runner, most_steps, others).run(sorted(chosen) if in_order else chosen, dynamic_lds)
 
 
