@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checked_runs import compiled
 from operator_runner import CHIPS, checked
 
 from ckmlir.ops import find_operator
@@ -96,3 +97,11 @@ def test_what_is_refused(name: str, keys: dict[str, Any], words: str) -> None:
     with pytest.raises(RequestError) as refused:
         find_operator(name).problem(**keys)
     assert words in str(refused.value) and "expected" in str(refused.value)
+
+
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942"])
+def test_integers_become_bf16_without_limits(chip: str) -> None:
+    """Of 32 integers a work-item, each takes 3.5 instructions and its share of where they lie; NaN and infinities,
+    which they are not, would take 3 more."""
+    one = compiled("unpack_int4", (("shape", (64, 512)), ("dtype", "bf16")), chip)
+    assert sum(found.mnemonic.startswith("v_") for found in one.instructions) <= 4 * 32

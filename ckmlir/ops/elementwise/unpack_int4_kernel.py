@@ -19,7 +19,8 @@ def build(spec: UnpackSpec, target: Target) -> Kernel:
         count = given.bytes.multiple_of(spec.multiple)
         start = workgroup_id(0) * TILE
         x = load(view(given.x, (count,), (1,)).pad(TILE).window((TILE,), (start,)), lies)
-        y = cast(unpack(x, spec.packed, "f16" if spec.out == "f16" else "f32"), spec.out)
+        wide = unpack(x, spec.packed, "f16" if spec.out == "f16" else "f32")
+        y = cast(wide, spec.out, bounded=spec.out == "bf16")
         store(y, view(given.y, (count * 2,), (1,)).pad(2 * TILE).window((2 * TILE,), (start * 2,)))
 
     return unpacked
