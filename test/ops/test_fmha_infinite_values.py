@@ -61,6 +61,16 @@ def test_of_channels_whose_sums_overflow_nothing_is() -> None:
     assert is_promised[0, 0, :, :5].all()
 
 
+def test_of_slopes_near_the_end_of_f32_nothing_is() -> None:
+    """Key 0 has the slope times zero, but of a slope that f32 does not hold in units of products that is NaN."""
+    problem = FMHA.problem(b=1, h=1, sq=4, sk=4, d=128, mask="top_left", alibi="head", layout="bhsd")
+    arrays = dict(FMHA.inputs(problem, GFX942, seed=3))
+    for slope, left in ((-3e38, False), (-1e30, True)):
+        arrays["slopes"][:] = slope
+        is_promised, expected = promised(problem, arrays)
+        assert np.isfinite(expected).all() and is_promised.all() == is_promised.any() == left
+
+
 @pytest.mark.parametrize(("kind", "keys", "least"), [
     ("huge", {"sk": 70}, 1.0), ("special", {"sk": 9, "dtype": "bf16", "mask": "bottom_right"}, 0.2),
 ])  # fmt: skip

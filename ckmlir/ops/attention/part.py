@@ -138,6 +138,10 @@ class AddedPart(ScorePart):
     def added(self, place: Place, arrays: Mapping[str, Array]) -> Array:
         """What is added to the scores (rows, keys) of a place, in float64."""
 
+    def factor(self, place: Place, arrays: Mapping[str, Array]) -> float:
+        """What all of that is multiples of, if anything: f32 has to hold it too, or a multiple by zero is NaN."""
+        return 0.0
+
     def changed(self, problem: Problem, scores: Array, place: Place, arrays: Mapping[str, Array]) -> Array:
         """See `ScorePart`."""
         with np.errstate(invalid="ignore"):
@@ -146,8 +150,10 @@ class AddedPart(ScorePart):
     def error(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> Array:
         """Up to seven roundings of what is added and one of the sum, of which the score's part is counted with the
         score. Infinite where f32 does not hold what is added as an exponent to the base 2, or as a product."""
-        size, (least, most) = np.abs(self.added(place, arrays)), product_scales(problem)
-        fits = (np.maximum(size, 1.0) / min(least, 1.0) < OVERFLOW / 4) & (most < OVERFLOW / 8)
+        with np.errstate(invalid="ignore"):
+            size, (least, most) = np.abs(self.added(place, arrays)), product_scales(problem)
+        held = np.maximum(np.maximum(size, np.abs(self.factor(place, arrays))), 1.0)
+        fits = (held / min(least, 1.0) < OVERFLOW / 4) & (most < OVERFLOW / 8)
         return np.where(fits, 8 * UNIT * size, np.where(size < np.inf, np.inf, 0.0))
 
 

@@ -37,9 +37,8 @@ class Alibi(AddedPart):
     @classmethod
     def asked(cls, values: Mapping[str, Any], problem: Problem) -> Alibi | None:
         check_apart(values, "alibi", "bias")
-        mask, choice = problem.mask, values["alibi"]
-        corner = mask.kind == "none" or mask.bottom_right
-        return None if choice == "none" else cls(choice == "batch", mask.is_causal, corner)
+        choice, corner = values["alibi"], problem.mask.kind == "none" or problem.mask.bottom_right
+        return None if choice == "none" else cls(choice == "batch", problem.mask.is_causal, corner)
 
     @property
     def word(self) -> str:
@@ -58,12 +57,13 @@ class Alibi(AddedPart):
         slopes: Array = np.array([2.0 ** (-8 * (i + 1) / whole) for i in range(whole)] + between, np.float32)
         return slopes + np.zeros(array.shape, np.float32)
 
+    def factor(self, place: Place, arrays: Mapping[str, Array]) -> float:
+        return float(arrays["slopes"][(place.number, place.head) if self.by_batch else place.head])
+
     def added(self, place: Place, arrays: Mapping[str, Array]) -> Array:
-        slope = float(arrays["slopes"][(place.number, place.head) if self.by_batch else place.head])
-        keys = np.arange(place.keys)[None, :]
+        slope, keys = self.factor(place, arrays), np.arange(place.keys)[None, :]
         rows = np.asarray(place.rows)[:, None] + (place.keys - place.queries) * self.corner
-        with np.errstate(invalid="ignore"):
-            return slope * keys - 0.0 * rows if self.causal else -slope * np.abs(rows - keys)
+        return slope * keys - 0.0 * rows if self.causal else -slope * np.abs(rows - keys)
 
     @classmethod
     def parameters(cls, word: str) -> dict[str, Any]:
