@@ -239,8 +239,9 @@ def test_launch(layout: str, swapped: bool) -> None:
         expected += [sequence, head, heads * length * channels]
     assert [int(value) for value in strides] == expected
     assert [int(value) for value in launch.arguments[23:]] == [5 + 1 - (77 - 130), 0 + 1 + (77 - 130)]
-    without = FMHA.problem(sq=0)
-    assert FMHA.launch(without, FMHA.spec(without, GFX942), GFX942).is_empty
+    for keys in ({"sq": 0}, {"sq": 17, "seqlens_q": (0, 0), "seqlens_k": (3, 0), "b": 2, "mode": "group"}):
+        without = FMHA.problem(**keys)
+        assert FMHA.launch(without, FMHA.spec(without, GFX942), GFX942).is_empty
 
 
 @pytest.mark.parametrize(

@@ -352,7 +352,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return 2 * problem.h * pairs * (problem.d + problem.dv)
 
     def launch(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> Launch:
-        if 0 in (problem.b, problem.sq):
+        if self.writes_nothing(problem):
             return NOTHING
         lists = (one.name for one in (*problem.queries.arrays(), *problem.keys.arrays()))
         arguments: list[Argument] = [*"qkvo", *["lse"] * problem.lse, *lists]
