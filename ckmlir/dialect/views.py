@@ -11,6 +11,8 @@ from ckmlir.dialect.types import SPACES, LdsType, ViewType, WindowType, describe
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.mlir import ext, ir
 
+MOVES_BUFFER = "moves_buffer"
+
 
 class ViewOp(Ck.Operation, name="make_view", traits=[ext.Pure]):
     """`ck.make_view %pointer, %dynamic…`: the descriptor's run-time lengths and strides follow the pointer, in
@@ -39,7 +41,10 @@ class ViewOp(Ck.Operation, name="make_view", traits=[ext.Pure]):
 
 
 class WindowOp(Ck.Operation, name="make_window", traits=[ext.Pure]):
-    """`ck.make_window %view, %origin…`: one i32 origin a dimension, uniform over the workgroup."""
+    """`ck.make_window %view, %origin… {moves_buffer?}`: one i32 origin a dimension, uniform over the workgroup.
+
+    With `moves_buffer` the buffer of accesses begins where a loop moves the window to, and ends with the view.
+    """
 
     view: ext.Operand[Any]
     origin: Sequence[ext.Operand[Any]]
@@ -100,16 +105,26 @@ def view(
     return value("ck.make_view", ViewType(element, space, descriptor).mlir(), [pointer, *dynamic])
 
 
-def window(of: ir.Value, lengths: Sequence[int], origin: Sequence[ir.Value]) -> ir.Value:
-    """The window of static `lengths` at `origin` (i32, uniform) of a view."""
+def window(
+    of: ir.Value, lengths: Sequence[int], origin: Sequence[ir.Value], *, moves_buffer: bool = False
+) -> ir.Value:
+    """The window of static `lengths` at `origin` (i32, uniform) of a view; `moves_buffer`: see `WindowOp`."""
     described = described_as(of.type, ViewType)
     type_ = WindowType(described.element, described.space, described.descriptor, tuple(lengths))
-    return value("ck.make_window", type_.mlir(), [of, *origin])
+    attributes = {MOVES_BUFFER: ir.UnitAttr.get()} if moves_buffer else {}
+    return value("ck.make_window", type_.mlir(), [of, *origin], attributes)
 
 
 def move_window(of: ir.Value, steps: Sequence[ir.Value]) -> ir.Value:
     """A window moved by `steps` (i32, uniform), one a dimension."""
     return value("ck.move_window", of.type, [of, *steps])
+
+
+def moves_buffer(of: ir.Value) -> bool:
+    """Whether the buffer of accesses to a window begins where a loop moves it to."""
+    while (owner := producer(of)) is not None and owner.name == "ck.move_window":
+        of = owner.operands[0]
+    return owner is not None and MOVES_BUFFER in owner.attributes
 
 
 def view_and_origins(of: ir.Value) -> tuple[ir.Operation, list[list[ir.Value]]]:
@@ -134,6 +149,7 @@ __all__ = [
     "create",
     "described_as",
     "move_window",
+    "moves_buffer",
     "view",
     "view_and_origins",
     "window",

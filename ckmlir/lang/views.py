@@ -149,8 +149,11 @@ class View:
         return View(self.pointer, transform(self.descriptor, sizes), sizes.dynamic)
 
     @located
-    def window(self, lengths: Sequence[int], origin: Sequence[Amount]) -> "Window":
+    def window(self, lengths: Sequence[int], origin: Sequence[Amount], *, moves_buffer: bool = False) -> "Window":
         """A rectangle of static lengths at an origin given in elements.
+
+        With `moves_buffer` the buffer of loads begins where a loop moves the window to. Rows behind the view's last one
+        then lie beyond the buffer's end, and no lane compares them, for a few scalar instructions a step.
 
         Raises:
             TracingError: not one length and one origin for each dimension of the view.
@@ -166,7 +169,9 @@ class View:
             self.pointer.value, self.descriptor, self.pointer.element, [size.value for size in self.dynamic]
         )
         return Window(
-            dialect_views.window(view, lengths, [_i32(start) for start in origin]), self.pointer.element, tuple(lengths)
+            dialect_views.window(view, lengths, [_i32(start) for start in origin], moves_buffer=moves_buffer),
+            self.pointer.element,
+            tuple(lengths),
         )
 
 

@@ -1,7 +1,7 @@
 """Where the lanes of a buffer access go: the offsets of elements, and what keeps lanes away that have none.
 
 What a loop advances goes into the scalar offset, what differs between lanes into the vector offset, constants into the
-immediate.
+immediate. Where the window moves its buffer, what a loop advances moves the base, and is taken from the size.
 
 The hardware takes both offsets as unsigned numbers, so neither may be negative for an element that exists, be their sum
 what it may. A sum without negative terms is not, since its parts never are. So every negative term of an offset, which
@@ -18,12 +18,14 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial, reduce
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ckmlir.dialect.build import value
 from ckmlir.dialect.transform_graph import Step
 from ckmlir.lowering import other_offsets
 from ckmlir.lowering.buffer_resource import LARGEST, resource
 from ckmlir.lowering.context import Lowering
-from ckmlir.lowering.existence import before_the_end, existence, in_last_unit, paddings
+from ckmlir.lowering.existence import before_the_end, existence, in_last_unit, paddings, refused_by_moving
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.merged_accesses import in_vectors
 from ckmlir.lowering.parts import Rate
@@ -75,19 +77,27 @@ def buffer_address(
     crowded: bool = False,
     anew: bool = False,
     together: bool = False,
+    near: bool = False,
+    several: bool = False,
 ) -> BufferAddress:
     """The address of the element `inside` a window, for the lanes that fulfil `condition` and whose element exists.
 
     The coordinate along the dimension `anywhere` may be any number, also a negative one (`existence`, and `row_apart`
     where other paddings are compared). Accesses that belong together have the coordinates along the dimensions `shared`
     in common, and differ along those in `apart`; `crowded` ones are too many to have conditions of their own.
-    What `writes` in a kernel in pieces has its offset at hand, and offsets `anew` are not those of earlier accesses.
-    Elements that exist `together` (`exist_together`) are refused by a buffer of no bytes. Those behind the end of a
-    last unit (`in_last_unit`) have a sign.
+    What `writes` in a kernel in pieces, and what is loaded `near` other accesses, has its offset at hand; those `anew`
+    are not those of earlier accesses. Elements that exist `together` (`exist_together`) are refused by a buffer of no
+    bytes. Those behind the end of a last unit (`in_last_unit`) have a sign. Of `several` accesses to a tile the buffer
+    moves where its window says so; for one a comparison costs less.
     """
     place = place_of(state, window, inside, quads)
+    if several and place.ground.may_move_buffer:
+        place = replace(place, moves_buffer=True)
     ground, among, row = place.ground, paddings(place), None
     base, vector, scalar = ground.split(place.offset)
+    beyond = None
+    if refused_by_moving(place):
+        beyond, scalar = scalar, state.emit.number(0)
     if anywhere is not None and condition is None:
         others = [step for step in among if step.uppers[0] != ground.descriptor.tops[anywhere]]
         if others and (found := row_apart(place, vector, anywhere)) is not None:
@@ -97,7 +107,7 @@ def buffer_address(
     among = [step for step in among if step not in units]
     if together:
         there = existence(place, by_size=True, among=among.__contains__)
-        only = resource(state, ground.pointer, base, ground.space, there.parts if there else ())
+        only = resource(state, ground.pointer, base, ground.space, there.parts if there else (), beyond)
         return BufferAddress(only, _joined(state, outside, vector.emit()), scalar.emit())
     refusal = _refusal(place, condition, anywhere, among, row is not None, apart, crowded=crowded, anew=anew)
     valid = refusal.valid
@@ -106,14 +116,16 @@ def buffer_address(
     if valid is not None and valid.same_in_quad and row is None:
         lanes = _quad_by_quad(state, place, vector, condition, anywhere)
         if lanes is not None:
-            return BufferAddress(resource(state, ground.pointer, base, ground.space), lanes, scalar.emit())
-    if writes and state.in_pieces and refusal.is_none:
-        lanes = other_offsets.at_hand(state, vector)
+            buffer = resource(state, ground.pointer, base, ground.space, beyond=beyond)
+            return BufferAddress(buffer, lanes, scalar.emit())
+    if (near or (writes and state.in_pieces)) and refusal.is_none:
+        lanes = other_offsets.at_hand(state, vector, effects=writes)
     else:
         lanes = other_offsets.anew(state, ground.pointer, vector) if anew else vector.emit()
     if row is not None:
         lanes = state.emit.binary("addi", row, lanes)
-    address = BufferAddress(resource(state, ground.pointer, base, ground.space), lanes, scalar.emit())
+    buffer = resource(state, ground.pointer, base, ground.space, beyond=beyond)
+    address = BufferAddress(buffer, lanes, scalar.emit())
     return address._replace(vector=_joined(state, outside, refusal.apply(state, place, condition, address.vector)))
 
 

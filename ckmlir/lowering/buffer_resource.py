@@ -26,10 +26,18 @@ FLAGS = 0x27000
 
 
 def resource(
-    state: Lowering, pointer: ir.Value, base: Index, space: Index, only: Sequence[ir.Value] = ()
+    state: Lowering,
+    pointer: ir.Value,
+    base: Index,
+    space: Index,
+    only: Sequence[ir.Value] = (),
+    beyond: Index | None = None,
 ) -> ir.Value:
     """The buffer that begins `base` bytes behind the pointer and ends with the tensor; of no bytes where one of the
     conditions `only`, which are the same for all lanes, does not hold.
+
+    Args:
+        beyond: Bytes by which a loop moves its beginning; i32, not negative.
     """
     emit = state.emit
     i16, i64 = (ir.IntegerType.get_signless(width) for width in (16, 64))
@@ -48,6 +56,8 @@ def resource(
                 left = _reached(state, left)
             elif size.least < 0:
                 left = arith.maxsi(left, emit.constant(0))
+        if beyond is not None and beyond.terms:
+            moved, left = _moved(state, moved, left, beyond.emit())
         left = _only_where(state, left, only)
         left = value("arith.extui", i64, [left])
         stride = value("arith.constant", i16, [], {"value": ir.IntegerAttr.get(i16, 0)})
@@ -55,7 +65,15 @@ def resource(
         parts = [moved, stride, left, _flags(state, pointer)]
         return value("rocdl.make.buffer.rsrc", ir.Type.parse("!llvm.ptr<8>"), parts)
 
-    return emit.once(("resource", pointer, base.key, space.key, *only), make)
+    return emit.once(("resource", pointer, base.key, space.key, *only, None if beyond is None else beyond.key), make)
+
+
+def _moved(state: Lowering, pointer: ir.Value, size: ir.Value, distance: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Where a buffer begins that a loop moves, and its bytes. The larger of two numbers less one of them, in two scalar
+    instructions: for a difference that ends at 0 there is none."""
+    left = state.emit.binary("subi", state.emit.binary("maxui", size, distance), distance)
+    i64 = ir.IntegerType.get_signless(64)
+    return _at(pointer, value("arith.extui", i64, [distance])), left
 
 
 def _only_where(state: Lowering, size: ir.Value, only: Sequence[ir.Value]) -> ir.Value:
@@ -88,7 +106,7 @@ def _flags(state: Lowering, pointer: ir.Value) -> ir.Value:
     word of its own, by assembly that does nothing. Elsewhere that would only take scalar registers.
     """
     constant, block = state.emit.constant(FLAGS), ir.InsertionPoint.current.block
-    if block in state.steps or not state.steps.intersection(block.operations[-1].operation.successors):
+    if block in state.steps or not state.leads_to_loop(block):
         return constant
     return state.known_in_block(("flags", pointer), lambda: assembly(constant.type, [constant], "", "=s,0"))
 
@@ -144,8 +162,12 @@ def _range(size: Index) -> Range:
 
 def further(pointer: ir.Value, distance: Index) -> ir.Value:
     """The pointer so many bytes further on, by 64-bit arithmetic."""
+    return _at(pointer, distance.emit(64))
+
+
+def _at(pointer: ir.Value, distance: ir.Value) -> ir.Value:
     attributes = {
         "rawConstantIndices": ir.DenseI32ArrayAttr.get([-(1 << 31)]),
         "elem_type": ir.TypeAttr.get(ir.IntegerType.get_signless(8)),
     }
-    return value("llvm.getelementptr", pointer.type, [pointer, distance.emit(64)], attributes)
+    return value("llvm.getelementptr", pointer.type, [pointer, distance], attributes)

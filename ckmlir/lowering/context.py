@@ -112,6 +112,10 @@ class Lowering(Struct):
         self.emit.begin_block()
         self.known.clear()
 
+    def leads_to_loop(self, block: ir.Block) -> bool:
+        """Whether a steady loop comes next."""
+        return bool(self.steps.intersection(block.operations[-1].operation.successors))
+
     def known_in_block(self, key: Hashable, find: Callable[[], T]) -> T:
         """What `find` says, asked for the first time in this block and remembered to its end."""
         if key not in self.known:

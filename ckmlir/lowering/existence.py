@@ -81,6 +81,13 @@ def paddings(place: Place) -> list[Step]:
     return [step for step in place.ground.descriptor.predicates() if not _holds_nothing(step, place)]
 
 
+def refused_by_moving(place: Place) -> bool:
+    """Whether the size of a buffer that moves with its window refuses what else would be compared in each step."""
+    return place.moves_buffer and any(
+        place.value(step.uppers[0]).part(Rate.STEP).terms and _refused_by_size(step, place) for step in paddings(place)
+    )
+
+
 def exist_together(first: Place, last: Place) -> bool:
     """Whether a loop changes which elements exist, but all lanes of a wave, and all elements between two, are known to
     exist where one of them does: what is compared of them is the same, and the same for all lanes. Paddings do not
@@ -341,8 +348,8 @@ def _refused_by_size(step: Step, place: Place) -> bool:
     """Whether passing this step's bound always means passing the end of the buffer, in the vector offset alone.
 
     That is so for the outermost dimension of a matrix whose rows do not overlap (`view` requires it), also where it is
-    part of a merged one, as long as the loop does not move along it: the scalar offset may not be part of what is
-    refused.
+    part of a merged one, as long as the loop does not move along it, or moves the buffer: the scalar offset may not be
+    part of what is refused.
     """
     if not isinstance(step.transform, RightPad):
         return False
@@ -358,4 +365,4 @@ def _refused_by_size(step: Step, place: Place) -> bool:
     alone = not others or (list(others.values()) == [1] and own != 1)
     if any(place.value(other).negative.terms for other in others):
         return False  # a padding on the left of the other dimension moved the base, and the end with it, further away
-    return alone and not place.value(step.uppers[0]).part(Rate.STEP).terms
+    return alone and (place.moves_buffer or not place.value(step.uppers[0]).part(Rate.STEP).terms)

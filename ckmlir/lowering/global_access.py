@@ -11,7 +11,7 @@ from ckmlir.lowering.buffer_address import BufferAddress, Shared, buffer_address
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import exist_together, existence
 from ckmlir.lowering.instructions import fence
-from ckmlir.lowering.place import differing, divides, inside_of, place_of
+from ckmlir.lowering.place import accesses_of, differing, divides, inside_of, place_of
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.storage import from_storage, storage_of, to_storage
 from ckmlir.mlir import ir
@@ -46,6 +46,17 @@ MOST_KEPT = 96
 beside its element: 320 elements took 640 registers, and its allocator minutes to find places for them.
 """
 
+FEW_MOVED = 2
+"""Of so many loads comparisons cost less than a buffer that moves: two instructions each, and three for all, instead of
+some six. By the model attention with 64 channels takes 1.03 of the cycles on gfx950 otherwise. Copies to LDS take three
+each.
+"""
+FEWEST_NEAR, MOST_NEAR, FARTHEST = 4, 16, 4096
+"""Of the loads of a tile in a loop, so many have their offsets at hand where all lie within an immediate one (CDNA3
+ISA, MUBUF: 12 bits). LLVM would compute them before the loop, and as registers do not suffice for all, again in it:
+seven additions a step of attention with a bias.
+"""
+
 
 def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.load_fragment to a buffer load."""
@@ -53,19 +64,23 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     quads = state.quads(distribution)
     inside = inside_of(state, op, by_quads=divides(op.operands[0], quads))
     shared = _shared_by_loads(distribution, len(registers_of(op)))
-    count = _accesses(distribution, len(registers_of(op)))
+    count = accesses_of(distribution, len(registers_of(op)))
     if count > MOST_KEPT:
         state.loading_much.add(op.block)
     outside = op.block not in state.steps
     # Each has a place of its own: LLVM would find all of them, in scalar registers, before the first load.
     in_turn = outside and count > MOST_DISTANCES and divides(op.operands[0], range(distribution.rank))
     address = of_many(state, op.operands[0], inside) if not quads and count > MOST_DISTANCES else None
+    near = FEWEST_NEAR <= count <= MOST_NEAR and _are_near(state, op)
+    if near and outside and state.leads_to_loop(op.block) and not registers_of(op)[0]:
+        fence("none")  # so that what waits for loads before it in the loop does not wait for it in its first turn
     if address is None:
         crowded = outside and count > MOST_CONDITIONS
         state.emit.in_turn = in_turn
         address = buffer_address(
             state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op), crowded=crowded,
             together=not outside and _exist_together(state, op),
+            near=near and not outside, several=count > FEW_MOVED,
         )  # fmt: skip
         state.emit.in_turn = False
     if count > MOST_SCALARS and name_of(op.results[0].type.element_type) == "i8" and _is_alike(distribution):
@@ -80,7 +95,7 @@ def lower_store(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.store_fragment to a buffer store."""
     inside, condition = inside_of(state, op), first_copy(state, op)
     distribution = Distribution.parse(text_of(op, "distribution"))
-    count = _accesses(distribution, len(registers_of(op)))
+    count = accesses_of(distribution, len(registers_of(op)))
     many = condition is None and MOST_STORES < count <= MANY_STORES
     address = of_many(state, op.operands[1], inside) if many else None
     if address is None:
@@ -151,10 +166,17 @@ def _exist_together(state: Lowering, op: ir.Operation) -> bool:
     return state.known_in_block(("together", window, distribution), found)
 
 
-@lru_cache(maxsize=4096)
-def _accesses(distribution: Distribution, count: int) -> int:
-    """How many accesses of so many registers a thread's part of a tile takes."""
-    return -(-int(distribution.coordinates().shape[-1]) // count)
+def _are_near(state: Lowering, op: ir.Operation) -> bool:
+    """Whether all loads of a tile lie within an immediate offset of the first."""
+    distribution, window = Distribution.parse(text_of(op, "distribution")), op.operands[0]
+    last = int(distribution.coordinates().shape[-1]) - len(registers_of(op))
+
+    def found() -> bool:
+        first, other = (place_of(state, window, state.coordinates(distribution, one)) for one in (0, last))
+        distance = other.offset - first.offset
+        return distance.is_constant and 0 < distance.constant < FARTHEST and first.offset.constant == 0
+
+    return state.known_in_block(("near", window, distribution), found)
 
 
 @lru_cache(maxsize=4096)
@@ -164,7 +186,7 @@ def _shared_by_loads(distribution: Distribution, count: int) -> Shared | None:
     """
     begins = distribution.coordinates()[:, 0, 0, ::count]
     axes = tuple(axis for axis, along in enumerate(begins) if (along == along[0]).all())
-    if _accesses(distribution, count) <= MOST_DISTANCES:
+    if accesses_of(distribution, count) <= MOST_DISTANCES:
         return Shared(axes, None)
     others = [sorted(along.tolist()) for axis, along in enumerate(begins) if axis not in axes]
     if len(others) != 1 or len(others[0]) > MANY_LOADS:

@@ -13,6 +13,7 @@ from ckmlir.lowering.bytes_as_dwords import dwords_of, from_dwords, is_bytes
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
+from ckmlir.lowering.place import accesses_of
 from ckmlir.lowering.storage import as_fragment, as_integers, integers_of
 from ckmlir.mlir import ir
 
@@ -69,7 +70,8 @@ def lower_copy(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     for one in index:  # rows by a list: a swizzle leaves them where they are
         axis = integer_of(op, "axis")
         inside[axis] = state.emit.index(one, Rate.LANE)
-    address = buffer_address(state, window, inside, anywhere=axis)
+    several = accesses_of(distribution, len(numbers)) > 1
+    address = buffer_address(state, window, inside, anywhere=axis, several=several)
     place = layout.place(state.wave_coordinates(distribution, numbers[0])) * size + first
     place = place + _room(state, alloc, distribution)
     pointer = _of_wave(state, op.block, place, address.scalar)

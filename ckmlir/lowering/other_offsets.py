@@ -9,7 +9,7 @@ from ckmlir.lowering.parts import Rate
 from ckmlir.mlir import ir
 
 
-def at_hand(state: Lowering, vector: Index) -> ir.Value:
+def at_hand(state: Lowering, vector: Index, *, effects: bool) -> ir.Value:
     """A vector offset that is computed where it is used, as an instruction's immediate offset as far as that goes.
 
     Sums that a loop does not change LLVM computes before it, and has them in as many registers as there are accesses.
@@ -22,11 +22,11 @@ def at_hand(state: Lowering, vector: Index) -> ir.Value:
         return vector.emit()
 
     def passed() -> ir.Value:
-        start = assembly(own.emit().type, [own.emit()], "", "=v,0", effects=True)
+        start = assembly(own.emit().type, [own.emit()], "", "=v,0", effects=effects)
         state.passing.append(start.owner.operation)
         return start
 
-    start = emit.once(("at hand", own.key), passed)
+    start = emit.once(("at hand", own.key, effects), passed)
     return emit.binary("addi", start, emit.constant(constant)) if constant else start
 
 

@@ -16,7 +16,7 @@ from ckmlir.dialect.padding import RightPad
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.transforms import Embed
 from ckmlir.dialect.types import WindowType, describe
-from ckmlir.dialect.views import view_and_origins
+from ckmlir.dialect.views import moves_buffer, view_and_origins
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.dpp import QUAD
 from ckmlir.lowering.index import Index
@@ -53,6 +53,12 @@ def _differing(distribution: Distribution, registers: tuple[int, ...]) -> Collec
     return tuple(dim for dim, (all_, some) in enumerate(zip(places, own, strict=True)) if set(all_) != set(some))
 
 
+@lru_cache(maxsize=4096)
+def accesses_of(distribution: Distribution, count: int) -> int:
+    """How many accesses of so many registers a thread's part of a tile takes."""
+    return -(-int(distribution.coordinates().shape[-1]) // count)
+
+
 @dataclass
 class Ground:
     """What all accesses through a window have in common, found out once for a block."""
@@ -64,6 +70,8 @@ class Ground:
         described = describe(window.type)
         assert isinstance(described, WindowType)
         window, self.carried = known_digits(window)
+        self.may_move_buffer = moves_buffer(window)
+        """Whether the buffer may begin where a loop moves the window to."""
         make_view, origins = view_and_origins(window)
         self.pointer: ir.Value = make_view.operands[0]
         self.descriptor, self.lengths = described.descriptor, described.lengths
@@ -152,6 +160,8 @@ class Place(Struct, frozen=True):
     """The coordinates on every level of the descriptor; numbers where they are frozen."""
     known: Collection[tuple[int, ...]] = ()
     """The merged dimensions whose digits a loop carries, by their numbers."""
+    moves_buffer: bool = False
+    """Whether the buffer begins where a loop moves the window to."""
 
     def value(self, dimension: int) -> Index:
         """A coordinate by the number of its dimension."""

@@ -28,11 +28,11 @@ class Rows(Keys):
 
     def load_k(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
-        return load(self.k.window((self.form.keys, self.form.d), (key, 0)))
+        return load(self.k.window((self.form.keys, self.form.d), (key, 0), moves_buffer=True))
 
     def load_v(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
-        return load(self.v.window((self.form.dv, self.form.keys), (0, key)))
+        return load(self.v.window((self.form.dv, self.form.keys), (0, key), moves_buffer=True))
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class PackedRows(Rows):
         return self._load(self.v, key, self.form.dv)
 
     def _load(self, rows: View, key: Scalar, channels: int) -> Tile:
-        return load(rows.window((self.form.keys, PACKED[self.name].size(channels)), (key, 0)))
+        return load(rows.window((self.form.keys, PACKED[self.name].size(channels)), (key, 0), moves_buffer=True))
 
 
 class PackedColumns(PackedRows):

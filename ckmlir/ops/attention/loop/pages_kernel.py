@@ -35,15 +35,18 @@ class Pool(Struct, frozen=True):
     row: Scalar
     channels: int
 
-    def start_of(self, number: Scalar) -> Pointer:
-        """Where a page begins; anywhere, if there is none of this number, of which no row may be read then."""
+    def start_of(self, number: Scalar, first: Scalar | None = None) -> Pointer:
+        """Where a page, or a row of it, begins; anywhere, if there is none of this number, of which no row may be read
+        then."""
         # Unsigned, which spares half of the product: LLVM does not know that it is not negative.
-        return self.start.offset((number.to("i64") & UNSIGNED) * self.page)
+        distance = (number.to("i64") & UNSIGNED) * self.page
+        return self.start.offset(distance if first is None else distance + ((first * self.row).to("i64") & UNSIGNED))
 
-    def view(self, number: Scalar, rows: Scalar) -> View:
-        """So many rows (keys, channels) of a page."""
+    def view(self, number: Scalar, rows: Scalar, first: Scalar | None = None) -> View:
+        """So many rows (keys, channels) of a page from the first or another on. The view begins there, so that what is
+        behind the last one lies beyond its end, and no lane compares rows."""
         # Behind a row's channels nothing is read. That the buffer ends with a whole row spares its size two terms.
-        return view(self.start_of(number), (rows, self.row), (self.row, 1)).slice(1, 0, self.channels)
+        return view(self.start_of(number, first), (rows, self.row), (self.row, 1)).slice(1, 0, self.channels)
 
     def bounded(self, size: int) -> Pool:
         """The same, whose rows are known to be no longer than pages of so many keys may be (`Paged.settled`): 32 bits
@@ -79,20 +82,21 @@ class PageViews(Keys):
 
     def load_k(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
+        shape = self.form.keys, self.form.d
         within, rows = self.lies(self.found[0], key)
-        whole = self.k.view(self.found[0], rows).pad(self.form.keys, self.form.d)
-        return load(whole.window((self.form.keys, self.form.d), (within, 0)))
+        whole = self.k.view(self.found[0], rows, within).pad(*shape)
+        return load(whole.window(shape, (0, 0)))
 
     def load_v(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
+        shape = self.form.dv, self.form.keys
         within, rows = self.lies(self.found[1], key)
-        whole = self.v.view(self.found[1], rows).permute(1, 0).pad(self.form.dv, self.form.keys)
-        return load(whole.window((self.form.dv, self.form.keys), (0, within)))
+        whole = self.v.view(self.found[1], rows, within).permute(1, 0).pad(*shape)
+        return load(whole.window(shape, (0, 0)))
 
     def lies(self, number: Scalar, key: Scalar) -> tuple[Scalar, Scalar]:
-        """A block's first row in its page, and how many rows of the page end with it or with the sequence."""
-        within = key & (self.pages.size - self.form.keys)
-        return within, within + self.pages.rows(number, key, self.form.keys)
+        """A block's first row in its page, and how many rows from it on are the sequence's."""
+        return key & (self.pages.size - self.form.keys), self.pages.rows(number, key, self.form.keys)
 
 
 @dataclass

@@ -33,7 +33,7 @@ class VectorViews(PageViews):
         start, x = self.k.start_of(self.found[0]), self.vector
         within, rows = self.lies(self.found[0], key)
         shape = (self.form.keys, self.form.d // x, x)
-        vectors = view(start, (rows, self.k.channels // x, x), (x, self.pages.size * x, 1))
+        vectors = view(start, (within + rows, self.k.channels // x, x), (x, self.pages.size * x, 1))
         if self.copied:
             joined = vectors.merge(1, 2).pad(self.form.keys, self.form.d)
             return load(joined.window((self.form.keys, self.form.d), (within, 0)))
@@ -44,7 +44,8 @@ class VectorViews(PageViews):
         start, x = self.v.start_of(self.found[1]), self.vector
         within, rows = self.lies(self.found[1], key)
         shape = (self.form.dv, self.form.keys // x, x)
-        vectors = view(start, (self.v.channels, (rows + (x - 1)) // x, x), (x, self.v.channels * x, 1)).pad(*shape)
+        groups = (within + rows + (x - 1)) // x
+        vectors = view(start, (self.v.channels, groups, x), (x, self.v.channels * x, 1)).pad(*shape)
         return join_axes(load(vectors.window(shape, (0, within // x, 0))), 1)
 
     def existing(self, v: Tile, key: Scalar) -> Tile:
