@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from operator_runner import CHIPS, checked
 
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import ATTENTION
@@ -18,6 +19,7 @@ from ckmlir.runtime import run_operator
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
+from ckmlir.sim.analysis import check_hazards
 from ckmlir.sim.checks import parse_checks
 from ckmlir.targets import get_target
 
@@ -233,3 +235,13 @@ def test_maps_that_are_refused() -> None:
     arrays["block_map"][0, 1, 0, 3] = 1
     with pytest.raises(RequestError, match="array block_map: block 0 of head 1 of sequence 0 has block 3 of the keys"):
         SPARSE.check_inputs(problem, arrays)
+
+
+@pytest.mark.xfail(strict=True, reason="LLVM counts wait states along the longer of two ways around a branch")
+def test_what_a_product_reads_late_is_not_overwritten_behind_a_branch() -> None:
+    """A matrix instruction that does not sum in place reads C for 7 wait states; the way around rescaling has 5."""
+    target = get_target("gfx90a")
+    keys: Keys = {"b": 3, "h": 4, "sq": 127, "d": 64, "dtype": "bf16", "seqlens_k": (65, 65, 191), "alibi": "batch"}
+    spec = SPARSE.spec(SPARSE.problem(**keys, schedule="qr_woven"), target)
+    kernel = compile_kernel(SPARSE, spec, target)
+    assert not check_hazards(kernel.code_object, kernel.kernel_name)
