@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ckmlir.ops.operator import Operator
     from ckmlir.passes.ir_printing import IrPrinter
     from ckmlir.passes.pipeline import PipelineRun
+    from ckmlir.sim.checks import Finding
 
 IR_STAGES = ("tile", "fragments", "pipelined", "scheduled", "rocdl")
 OBJECT_STAGES = ("llvm", "asm", "obj")
@@ -236,6 +237,7 @@ def finish(
     """
     from ckmlir.lowering.accumulator_form import has_accumulator_form
     from ckmlir.lowering.codeobject import emit_code_object
+    from ckmlir.lowering.late_reads import branches_around, wait_before
     from ckmlir.lowering.resident_waves import spilled, wished, withdraw
 
     kept = set(keep) & set(OBJECT_STAGES)
@@ -243,7 +245,12 @@ def finish(
     if wished(module) and spilled(compiled.code_object):
         withdraw(module)
         compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
-    if has_accumulator_form(module):
+    branches = branches_around(module)
+    forgotten = bool(branches) and any(_too_close(compiled.code_object, name) for name in kernels)
+    if forgotten:
+        wait_before(branches)
+        compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
+    if forgotten or has_accumulator_form(module):
         for name in kernels:
             _check_distances(compiled.code_object, name)
     timings: dict[str, float] = {}
@@ -255,15 +262,22 @@ def finish(
     return CompiledKernel(compiled.hsaco, next(iter(kernels)), target, artifacts, {**timings, **compiled.timings})
 
 
+def _too_close(code_object: "CodeObject", kernel: str) -> "list[Finding]":
+    """Instructions that lie closer together than the chip allows."""
+    from ckmlir.sim.analysis import check_hazards
+
+    return [one for one in check_hazards(code_object, kernel) if one.is_fault]
+
+
 def _check_distances(code_object: "CodeObject", kernel: str) -> None:
     """Raise CodeGenerationError where instructions lie closer together than the chip allows.
 
-    LLVM inserts wait states, but not around the inline assembly that accumulators in registers of their own take.
+    LLVM inserts wait states, but not around the inline assembly that accumulators in registers of their own take, and
+    not all of them behind branches.
     """
     from ckmlir.lowering.codeobject import CodeGenerationError
-    from ckmlir.sim.analysis import check_hazards
 
-    found = check_hazards(code_object, kernel)
+    found = _too_close(code_object, kernel)
     if found:
         raise CodeGenerationError(
             f"LLVM placed instructions closer together than the chip allows, in {len(found)} places; "

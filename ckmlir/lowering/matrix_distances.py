@@ -13,7 +13,7 @@ V_PERMLANE32_SWAP_B32), two states behind whatever wrote its register: what a br
 
 It comes to each block once: where two ways lead to a use, what stands in front of both counts as far away as by the one
 that it goes first, be the other shorter. So products whose elements waves may branch around are waited for in front of
-the branch.
+the branch. What products read late is another matter: `late_reads.py`.
 """
 
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def keep_distances(function: ir.Operation, matrix: list[ir.Operation], exchanges
     for block in dict.fromkeys((*_users(matrix), *exchanging)):
         if block in behind_branches:
             with ir.InsertionPoint.at_block_begin(block), block.operations[0].location:
-                _wait(MISCOUNTED)
+                wait(MISCOUNTED)
                 fence("none")
 
 
@@ -73,11 +73,11 @@ def wait_before_cuts(cuts: list[ir.Operation], target: Target) -> None:
         parts = [min(MOST_AT_ONCE, states - start) for start in range(0, states, MOST_AT_ONCE)]
         with ir.InsertionPoint(op), op.location:
             fence("none")
-            _wait("\n".join(f"s_nop {part - 1}" for part in parts))
+            wait("\n".join(f"s_nop {part - 1}" for part in parts))
 
 
-def _wait(states: str) -> None:
-    """Wait states where this stands."""
+def wait(states: str) -> None:
+    """Put wait states where this stands: instructions `s_nop`, a line each."""
     attributes = {
         "asm_string": ir.StringAttr.get(states),
         "constraints": ir.StringAttr.get(""),
