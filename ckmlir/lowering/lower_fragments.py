@@ -36,12 +36,14 @@ from ckmlir.lowering.keep_apart import keep_apart
 from ckmlir.lowering.kernel_function import declare_lds, finish_function
 from ckmlir.lowering.lds_room import reserved_lds
 from ckmlir.lowering.matrix_distances import EXCHANGES, keep_distances, lengthen_distances, wait_before_cuts
+from ckmlir.lowering.pack_before_barriers import BARRIER, pack_before_barriers
 from ckmlir.lowering.reachable_occupancy import require_reachable
 from ckmlir.lowering.settled_sums import SUM, settle
 from ckmlir.lowering.slots import slots_as_numbers
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.loop_body import READ
+from ckmlir.passes.pipeline_loops import IN_PIECES
 from ckmlir.passes.vectors import SHUFFLE, SLICE, length_of
 from ckmlir.passes.walk import by_name, expanded_functions, target_of, waves_of
 from ckmlir.passes.workgroup_waves import over_other_waves
@@ -133,6 +135,8 @@ def lower_function(
     settle(function, named.get(SUM, []), matrix)
     accumulation = use_accumulator_form(function, matrix, waves, target)
     exchanges = [op for name in EXCHANGES for op in named.get(name, [])]
+    if IN_PIECES not in function.attributes:
+        pack_before_barriers(named.get(BARRIER, []), named.get(SHUFFLE, []))
     keep_distances(function, [] if accumulation else matrix, exchanges)
     if not accumulation:
         lengthen_distances(matrix, target)
