@@ -10,6 +10,7 @@ from operator_runner import CHIPS
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import require_valid
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import BACKWARD
@@ -17,6 +18,7 @@ from ckmlir.runtime import check_outputs, run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
 from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.sim.decode.decoder import disassemble
 from ckmlir.targets import get_target
 
 FMHA = find_operator("fmha_bwd")
@@ -103,6 +105,22 @@ def test_a_step_is_mostly_products(chip: str, matrix: int, vector: int, dtype: s
             others = sum(count for name, count in names.items() if name.startswith("v_") and "mfma" not in name)
             assert products % matrix == 0
             assert others / products <= vector / matrix
+
+
+@pytest.mark.parametrize(("chip", "d", "dtype"), [
+    ("gfx950", 64, "f16"), *(pytest.param(*case, marks=FULL) for case in (
+        ("gfx950", 128, "bf16"), ("gfx950", 256, "f16"), ("gfx942", 64, "f32"), ("gfx90a", 64, "f32"))),
+])  # fmt: skip
+def test_keys_are_in_lds_once(chip: str, d: int, dtype: str) -> None:
+    """Where LDS is read across rows K is not written for that again: before the first product it, Q and dO are once."""
+    target = get_target(chip)
+    spec = FMHA.spec(FMHA.problem(d=d, dtype=dtype), target)
+    kernel = compile_kernel(FMHA, spec, target)
+    names = [one.mnemonic for one in disassemble(kernel.code_object, kernel.kernel_name)]
+    before = names[: next(place for place, name in enumerate(names) if "mfma" in name)]
+    written = sum(16 * name.startswith("ds_write_b128") + 8 * name.startswith("ds_write_b64") for name in before)
+    queries, keys = spec.block
+    assert written * spec.waves * target.wave_size == (keys + 2 * queries) * d * find_dtype(dtype).bytes
 
 
 @pytest.mark.one_in(3)

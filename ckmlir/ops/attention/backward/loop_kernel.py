@@ -105,9 +105,10 @@ def keep_keys(form: Form, k: View, v: View, first: Scalar) -> Keys:
     """Load the block that begins at a key; views are filled up to whole blocks. V comes while K goes through LDS."""
     loaded = load(k.window((form.keys, form.d), (first, 0)))
     values = load(v.window((form.keys, form.dv), (first, 0)), form.slopes.a_over(form.waves, form.keys, form.dv))
-    rows = to_lds(loaded, "k").read(form.scores.a_over(form.waves, form.keys, form.d))
-    columns = across(to_lds(loaded, "k_across"), form.queried.b_over(form.queried_waves, form.d, form.keys))
-    return Keys(rows, values, columns)
+    in_rows = to_lds(loaded, "k")
+    rows = in_rows.read(form.scores.a_over(form.waves, form.keys, form.d))
+    in_columns = in_rows if form.transposes else to_lds(loaded, "k_across")
+    return Keys(rows, values, across(in_columns, form.queried.b_over(form.queried_waves, form.d, form.keys)))
 
 
 class ExponentPart(ABC):
