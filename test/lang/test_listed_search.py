@@ -9,7 +9,7 @@ import pytest
 from kernel_runner import CHIPS, compile_traced
 
 from ckmlir.lang import full, i32, kernel, ptr, store, view, workgroup_id
-from ckmlir.ops.attention.backward.shares_kernel import ONE, last_listed
+from ckmlir.ops.attention.backward.shares_kernel import ONE, first_asked, last_listed
 from ckmlir.targets import get_target
 
 COUNTS = 1, 2, 63, 64, 65, 128, 700, 4095, 4096, 4097, 9000
@@ -24,7 +24,8 @@ def test_every_place_is_found(chip: str) -> None:
             arguments={"numbers": ptr("i32"), "asked": ptr("i32"), "y": ptr("i32"), "n": i32})
     def find(given: Any) -> None:
         group = workgroup_id(0)
-        place = last_listed(given.numbers, given.asked.scalar(group), given.n)
+        first = first_asked(given.numbers, given.n)
+        place = last_listed(given.numbers, given.asked.scalar(group), given.n, first)
         store(full((1,), place, "i32", ONE), view(given.y.offset(group), (1,), (1,)).window((1,), (0,)))
 
     compiled = compile_traced(find)

@@ -154,8 +154,9 @@ def test_what_a_specification_promises(
         return
     covered = [-(-size // length) for size, length in zip((m, n), spec.block[:2], strict=True)]
     assert launch.grid == (covered[0] * covered[1], 1, 1)
-    assert [int(argument) for argument in launch.arguments[3:]] == [m, n, k, *strides.values()]
-    assert launch.arguments[:3] == ("a", "b", "c")
+    first, (*integers, last) = launch.arguments[:2], launch.arguments[2:]
+    assert [int(argument) for argument in integers] == [m, n, k, *strides.values()]
+    assert (*first, last) == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(

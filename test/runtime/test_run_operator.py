@@ -91,7 +91,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def gemm_kernel(rows_of_a: bool, rows_of_b: bool, dtype: Any, out: Any) -> Callable[..., None]:
     """C = A·B from flat memory, by the kernel's own arguments."""
 
-    def kernel(grid, block, a, b, c, m, n, k, lda, ldb, ldc) -> None:
+    def kernel(grid, block, a, b, m, n, k, lda, ldb, ldc, c) -> None:
         flat_a, flat_b, flat_c = (memory.content.view(kind) for memory, kind in ((a, dtype), (b, dtype), (c, out)))
         for i in range(m):
             for j in range(n):
@@ -178,7 +178,7 @@ def test_an_element_nobody_wrote_disagrees_and_is_located() -> None:
 
     def kernel(grid, block, *arguments) -> None:
         correct(grid, block, *arguments)
-        arguments[2].content.view(np.float32)[3 * 8 + 4] = np.nan  # as before the launch
+        arguments[-1].content.view(np.float32)[3 * 8 + 4] = np.nan  # as before the launch
 
     result = run_operator(GEMM, problem, arrays, GFX942, NumpyDevice(kernel))
     (comparison,) = check_outputs(GEMM, problem, arrays, result.outputs, GFX942)
@@ -198,8 +198,8 @@ def test_outputs_start_as_nan() -> None:
 def test_writing_between_rows_is_a_fault() -> None:
     problem = GEMM.problem(m=5, n=6, k=7, ldc=8)
 
-    def kernel(grid, block, a, b, c, *sizes) -> None:
-        c.content.view(np.float16)[2 * 8 + 7] = 1
+    def kernel(grid, block, *arguments) -> None:
+        arguments[-1].content.view(np.float16)[2 * 8 + 7] = 1
 
     with pytest.raises(KernelFault, match="between the rows of array c, 23 elements from its start"):
         run_operator(GEMM, problem, GEMM.inputs(problem, GFX942), GFX942, NumpyDevice(kernel))

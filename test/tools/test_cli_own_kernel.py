@@ -32,8 +32,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     array = {"dtype": "f16", "fill": "random", "access": "read"}
     arguments = {
         "a": {"shape": [64, 96], **array}, "b": {"shape": [128, 96], **array},
-        "c": {"shape": [64, 128], "dtype": "f16", "fill": "undefined", "access": "write", "save": "c.npy"},
         "m": 64, "n": 128, "k": 96, "lda": 96, "ldb": 96, "ldc": 128,
+        "c": {"shape": [64, 128], "dtype": "f16", "fill": "undefined", "access": "write", "save": "c.npy"},
     }  # fmt: skip
     launch = {"grid": [2], "block": [256], "arguments": arguments}
     (folder / "launch.json").write_text(json.dumps(launch))

@@ -74,7 +74,8 @@ def test_evaluate(capsys: pytest.CaptureFixture[str]) -> None:
     assert report["spills"] == 0 and report["loop"]["mfma"] == 4 and report["findings"] == []
     time, (alone, *more) = report["time"], report["time"]["by_residency"]
     assert time["step"] == alone >= report["interval_bound"]  # four workgroups, each with a compute unit of its own
-    assert len(more) == 3 and sorted(more) == more and more[0] >= alone
+    # Two may come off better than one, as waves that meet at another time do: by less than 3 % (docs/testing.md).
+    assert len(more) == 3 and sorted(more) == more and more[0] > 0.97 * alone
     assert 512 // 32 * alone < time["launch"] < 100 * alone
     assert main(["schedule", "gemm", "m=0", *words, "--evaluate"]) == 0
     text = capsys.readouterr().out
