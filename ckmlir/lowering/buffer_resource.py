@@ -70,7 +70,7 @@ def resource(
 
 def _moved(state: Lowering, pointer: ir.Value, size: ir.Value, distance: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Where a buffer begins that a loop moves, and its bytes. The larger of two numbers less one of them, in two scalar
-    instructions: for a difference that ends at 0 there is none."""
+    instructions: none subtracts and ends at 0."""
     left = state.emit.binary("subi", state.emit.binary("maxui", size, distance), distance)
     i64 = ir.IntegerType.get_signless(64)
     return _at(pointer, value("arith.extui", i64, [distance])), left

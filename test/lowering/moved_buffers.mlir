@@ -1,5 +1,6 @@
 // A window that moves its buffer has no comparison of the rows that a loop moves along: each step, the buffer begins
-// where the loop is, and has as many bytes less, none behind the view's end. Where no row has to be refused nothing moves, nor for one or two loads of a lane.
+// where the loop is, and has as many bytes less, and 0 behind the view's end. Where no row has to be refused nothing moves, nor for one or two
+// loads of a lane.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments --split-input-file | filecheck %s
 

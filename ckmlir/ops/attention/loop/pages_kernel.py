@@ -36,8 +36,9 @@ class Pool(Struct, frozen=True):
     channels: int
 
     def start_of(self, number: Scalar, first: Scalar | None = None) -> Pointer:
-        """Where a page, or a row of it, begins; anywhere, if there is none of this number, of which no row may be read
-        then."""
+        """Where a page, or a row of it, begins. Where no page has this number that is anywhere, and no row of it may be
+        read.
+        """
         # Unsigned, which spares half of the product: LLVM does not know that it is not negative.
         distance = (number.to("i64") & UNSIGNED) * self.page
         return self.start.offset(distance if first is None else distance + ((first * self.row).to("i64") & UNSIGNED))
