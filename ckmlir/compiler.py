@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ckmlir.ops.operator import Operator
     from ckmlir.passes.ir_printing import IrPrinter
     from ckmlir.passes.pipeline import PipelineRun
-    from ckmlir.sim.checks import Finding
 
 IR_STAGES = ("tile", "fragments", "pipelined", "scheduled", "rocdl")
 OBJECT_STAGES = ("llvm", "asm", "obj")
@@ -237,7 +236,7 @@ def finish(
     """
     from ckmlir.lowering.accumulator_form import has_accumulator_form
     from ckmlir.lowering.codeobject import emit_code_object
-    from ckmlir.lowering.late_reads import branches_around, wait_before
+    from ckmlir.lowering.forgotten_states import doubtful
     from ckmlir.lowering.resident_waves import spilled, wished, withdraw
 
     kept = set(keep) & set(OBJECT_STAGES)
@@ -245,12 +244,12 @@ def finish(
     if wished(module) and spilled(compiled.code_object):
         withdraw(module)
         compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
-    branches = branches_around(module)
-    forgotten = bool(branches) and any(_too_close(compiled.code_object, name) for name in kernels)
-    if forgotten:
-        wait_before(branches)
+    places = doubtful(module)
+    states = max((_missing_states(compiled.code_object, name) for name in kernels), default=0) if places else 0
+    if states:
+        places.wait(states)
         compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
-    if forgotten or has_accumulator_form(module):
+    if states or has_accumulator_form(module):
         for name in kernels:
             _check_distances(compiled.code_object, name)
     timings: dict[str, float] = {}
@@ -262,11 +261,10 @@ def finish(
     return CompiledKernel(compiled.hsaco, next(iter(kernels)), target, artifacts, {**timings, **compiled.timings})
 
 
-def _too_close(code_object: "CodeObject", kernel: str) -> "list[Finding]":
-    """Instructions that lie closer together than the chip allows."""
-    from ckmlir.sim.analysis import check_hazards
+def _missing_states(code_object: "CodeObject", kernel: str) -> int:
+    from ckmlir.sim.analysis import missing_states
 
-    return [one for one in check_hazards(code_object, kernel) if one.is_fault]
+    return missing_states(code_object, kernel)
 
 
 def _check_distances(code_object: "CodeObject", kernel: str) -> None:
@@ -276,8 +274,9 @@ def _check_distances(code_object: "CodeObject", kernel: str) -> None:
     not all of them behind branches.
     """
     from ckmlir.lowering.codeobject import CodeGenerationError
+    from ckmlir.sim.analysis import check_hazards
 
-    found = _too_close(code_object, kernel)
+    found = [one for one in check_hazards(code_object, kernel) if one.is_fault]
     if found:
         raise CodeGenerationError(
             f"LLVM placed instructions closer together than the chip allows, in {len(found)} places; "

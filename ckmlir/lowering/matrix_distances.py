@@ -13,7 +13,7 @@ V_PERMLANE32_SWAP_B32), two states behind whatever wrote its register: what a br
 
 It comes to each block once: where two ways lead to a use, what stands in front of both counts as far away as by the one
 that it goes first, be the other shorter. So products whose elements waves may branch around are waited for in front of
-the branch. What products read late is another matter: `late_reads.py`.
+the branch. What products read late is another matter: `forgotten_states.py`.
 """
 
 from collections.abc import Iterator

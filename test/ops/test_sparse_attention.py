@@ -239,7 +239,7 @@ def test_maps_that_are_refused() -> None:
 
 def test_what_a_product_reads_late_is_not_overwritten_behind_a_branch() -> None:
     """A matrix instruction that does not sum in place reads C for 7 wait states; the way around rescaling has 5, and 20
-    where the kernel is compiled once more (`lowering/late_reads.py`).
+    where the kernel is compiled once more (`lowering/forgotten_states.py`).
     """
     target = get_target("gfx90a")
     keys: Keys = {"b": 3, "h": 4, "sq": 127, "d": 64, "dtype": "bf16", "seqlens_k": (65, 65, 191), "alibi": "batch"}

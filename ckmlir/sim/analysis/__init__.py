@@ -10,6 +10,6 @@
 table in `hazard_rules.py`; `report.py` makes findings of the results.
 """
 
-from ckmlir.sim.analysis.report import check_copy_order, check_hazards, check_waits
+from ckmlir.sim.analysis.report import check_copy_order, check_hazards, check_waits, missing_states
 
-__all__ = ["check_copy_order", "check_hazards", "check_waits"]
+__all__ = ["check_copy_order", "check_hazards", "check_waits", "missing_states"]

@@ -94,6 +94,16 @@ def check_hazards(code_object: CodeObject, kernel: str | None = None) -> list[Fi
     return subject.unproven() + found
 
 
+def missing_states(code_object: CodeObject, kernel: str | None = None) -> int:
+    """The most wait states that are missing between two instructions, 0 where none are; advice does not count.
+
+    Arguments and errors as for `check_waits`.
+    """
+    flow = _Subject(code_object, code_object.kernel(kernel), "hazard").flow
+    found = (one.needed - one.present for one in HazardAnalysis(flow).hazards() if not one.rule.advisory)
+    return max(found, default=0)
+
+
 class _Subject:
     """The kernel a check is about."""
 
