@@ -3,7 +3,8 @@
 # Annotations are not postponed: specifications are read by their fields' types, and texts would be compiled for that.
 import functools
 import math
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ckmlir.digests import digest_of
 from ckmlir.ops.contraction.side import NAMES
@@ -229,10 +230,15 @@ class ContractionSpec(Spec):
 
     @property
     def summed(self) -> tuple[str, ...]:
-        """Those that sums need. Where a grid has a workgroup for each block, or each shares them, kernels take these
-        first, then integers, then what is behind the sums: the first arguments are in registers where a kernel begins.
-        """
+        """Those that sums need."""
         return (*self.tensors, *self.index, *self.scales, *self.zeros)
+
+    def in_order(self, arrays: Sequence[Any], integers: Iterable[Any]) -> tuple[Any, ...]:
+        """Arguments of kernels whose grid has a workgroup for each block, or whose workgroups share the blocks: arrays
+        that sums need, integers, other arrays. The first arguments are in registers where a kernel begins.
+        """
+        first = len(self.summed)
+        return (*arrays[:first], *integers, *arrays[first:])
 
     @property
     def behind(self) -> tuple[str, ...]:

@@ -220,8 +220,7 @@ class ContractionOperator(ProductOperator[Problem]):
         strides = (stride for name in names for stride in own.batch_of(name).strides)
         integers = (own.m, own.n, own.k, *own.distances(), *own.batch[1:], *strides, *lies)
         numbers = (own.alpha, own.beta) if spec.op else ()
-        first = len(spec.summed)
-        arguments = (*names[:first], *map(i32, integers), *names[first:], *map(real_type(own), numbers))
+        arguments = (*spec.in_order(names, map(i32, integers)), *map(real_type(own), numbers))
         # The kernel numbers tiles row by row.
         shape = (tiles_n, tiles_m, *reversed(own.batch), *([parts] if lies else []))
         grid = (tiles_m * tiles_n, math.prod(own.batch), parts)

@@ -133,10 +133,9 @@ def element_types(spec: ContractionSpec) -> dict[str, str]:
 
 
 def in_order(spec: ContractionSpec, integers: Iterable[str]) -> dict[str, Argument]:
-    """Kernel arguments: arrays that sums need, integers, other arrays (`ContractionSpec.summed`)."""
-    pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
-    first = {name: pointers.pop(name) for name in spec.summed}
-    return {**first, **dict.fromkeys(integers, i32), **pointers}
+    """Kernel arguments: see `ContractionSpec.in_order`."""
+    pointers = [(name, ptr(dtype)) for name, dtype in element_types(spec).items()]
+    return dict(spec.in_order(pointers, ((name, i32) for name in integers)))
 
 
 def count_blocks(length: Scalar, step: int) -> Scalar:

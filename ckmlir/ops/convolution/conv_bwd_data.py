@@ -138,8 +138,7 @@ class ConvBwdData(ConvolutionOperator):
         integers = (own.n, blocks, reciprocal(blocks), *own.distances(), *own.batch[1:], *strides, *lies)
         numbers = (problem.alpha, problem.beta) if spec.op else ()
         names = [self._called(problem, name) for name in own.names]
-        first = len(spec.summed)
-        arguments = (*names[:first], *map(i32, integers), *names[first:], *map(real_type(problem), numbers))
+        arguments = (*spec.in_order(names, map(i32, integers)), *map(real_type(problem), numbers))
         shape = (across, blocks // across, windows.classes, *reversed(problem.batch), *([parts] if lies else []))
         grid = (blocks * windows.classes, prod(problem.batch), parts)
         return Launch(grid, (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)

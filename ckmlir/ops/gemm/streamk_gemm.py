@@ -158,10 +158,7 @@ class StreamKGemm(ContractionOperator):
         )  # fmt: skip
         numbers = (problem.alpha, problem.beta) if spec.op else ()
         spaces = [one.name for one in self.workspaces(problem, spec, target)]
-        first = len(spec.summed)
-        arguments = (
-            *names[:first], *map(i32, integers), *names[first:], *spaces, *map(real_type(problem), numbers)
-        )  # fmt: skip
+        arguments = (*spec.in_order(names, map(i32, integers)), *spaces, *map(real_type(problem), numbers))
         resident = spec.gathers and shares.steps > 0
         across = ceil_div(problem.n, spec.block[1])
         # Whole blocks of one round are numbered row by row.
