@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ckmlir.compiled_kernel import CompiledKernel
@@ -245,7 +245,7 @@ def finish(
         withdraw(module)
         compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
     places = doubtful(module)
-    states = max((_missing_states(compiled.code_object, name) for name in kernels), default=0) if places else 0
+    states = _missing_states(compiled.code_object, kernels) if places else 0
     if states:
         places.wait(states)
         compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
@@ -261,10 +261,11 @@ def finish(
     return CompiledKernel(compiled.hsaco, next(iter(kernels)), target, artifacts, {**timings, **compiled.timings})
 
 
-def _missing_states(code_object: "CodeObject", kernel: str) -> int:
+def _missing_states(code_object: "CodeObject", kernels: Iterable[str]) -> int:
+    """The most wait states that are missing anywhere in these kernels."""
     from ckmlir.sim.analysis import missing_states
 
-    return missing_states(code_object, kernel)
+    return max((missing_states(code_object, name) for name in kernels), default=0)
 
 
 def _check_distances(code_object: "CodeObject", kernel: str) -> None:

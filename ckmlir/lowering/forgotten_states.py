@@ -1,7 +1,7 @@
 """Wait states that LLVM forgets, in kernels whose code turns out to lack them.
 
-A matrix instruction that does not sum in place reads C until its last passes; nothing may overwrite that before, or
-read its result. LLVM comes to each block once (`matrix_distances.py`), so that behind a branch around a few
+A matrix instruction that does not sum in place reads C until its last passes; nothing may overwrite C before that, nor
+read the result. LLVM comes to each block once (`matrix_distances.py`), so that behind a branch around a few
 instructions it may count these though waves go around them. And it does not look into inline assembly, which takes
 integers of 4 bits apart. Which instructions sum in place and what comes next only the code shows: of some 450 woven
 kernels of attention one lacked two states, and so did a product with 4-bit weights. So the code of kernels with such
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ckmlir.dialect.build import text_of
 from ckmlir.lowering.instructions import fence
-from ckmlir.lowering.matrix_distances import wait
+from ckmlir.lowering.matrix_distances import nops, wait
 from ckmlir.mlir import ir
 
 MATRIX = ("rocdl.mfma", "rocdl.smfmac")
@@ -33,15 +33,14 @@ class Doubtful(NamedTuple):
         return bool(self.branches or self.assemblies)
 
     def wait(self, states: int) -> None:
-        """Put so many wait states, at most 16, in front of each. Behind a branch LLVM would put other instructions in
-        front of them.
+        """Put so many wait states in front of each. Behind a branch LLVM would put other instructions in front of them.
         """
         for branch in self.branches:
             with ir.InsertionPoint(branch), branch.location:
                 fence("none")
-                wait(f"s_nop {states - 1}")
+                wait(states)
         for assembly in self.assemblies:
-            text = f"s_nop {states - 1}\n{text_of(assembly, TEXT)}"
+            text = f"{nops(states)}\n{text_of(assembly, TEXT)}"
             assembly.attributes[TEXT] = ir.StringAttr.get(text, context=assembly.context)
 
 

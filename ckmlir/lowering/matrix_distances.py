@@ -28,12 +28,12 @@ from ckmlir.targets.mfma import INSTRUCTIONS
 
 ACCUMULATORS = 2
 """The operand of a matrix instruction for which its own kind waits by itself, or few states."""
-FORGOTTEN = "s_nop 0"
-"""1 wait state: what LLVM counts too few of for 16 passes."""
+FORGOTTEN = 1
+"""Wait states: what LLVM counts too few of for 16 passes."""
 LONGEST = 64
 """Cycles of 16 passes."""
-MISCOUNTED = "s_nop 1"
-"""2 wait states: a block with two branches, and another such between it and the matrix instruction. All that a move
+MISCOUNTED = 2
+"""Wait states: a block with two branches, and another such between it and the matrix instruction. All that a move
 between lanes takes."""
 CUT = "ck.cut_vector"
 MOST_MORE = 4
@@ -69,17 +69,21 @@ def wait_before_cuts(cuts: list[ir.Operation], target: Target) -> None:
         cycles = [target.mfma_cycles[text_of(one, "instruction")] for one in _multiplied(op.operands[0], op.block)]
         if not cycles:
             continue
-        states = max(cycles) // CYCLES_OF_A_PASS + MOST_MORE
-        parts = [min(MOST_AT_ONCE, states - start) for start in range(0, states, MOST_AT_ONCE)]
         with ir.InsertionPoint(op), op.location:
             fence("none")
-            wait("\n".join(f"s_nop {part - 1}" for part in parts))
+            wait(max(cycles) // CYCLES_OF_A_PASS + MOST_MORE)
 
 
-def wait(states: str) -> None:
-    """Put wait states where this stands: instructions `s_nop`, a line each."""
+def nops(states: int) -> str:
+    """So many wait states as instructions, a line each."""
+    parts = (min(MOST_AT_ONCE, states - start) for start in range(0, states, MOST_AT_ONCE))
+    return "\n".join(f"s_nop {part - 1}" for part in parts)
+
+
+def wait(states: int) -> None:
+    """Put so many wait states where this stands."""
     attributes = {
-        "asm_string": ir.StringAttr.get(states),
+        "asm_string": ir.StringAttr.get(nops(states)),
         "constraints": ir.StringAttr.get(""),
         "has_side_effects": ir.UnitAttr.get(),
     }
@@ -114,7 +118,7 @@ def lengthen_distances(matrix: list[ir.Operation], target: Target) -> None:
             users = [use.owner.operation for use in here]
             first = next(view.operation for view in op.block if view.operation in users)
             with ir.InsertionPoint(first), first.location:
-                waited = assembly(op.results[0].type, [op.results[0]], FORGOTTEN, "=v,0")
+                waited = assembly(op.results[0].type, [op.results[0]], nops(FORGOTTEN), "=v,0")
             for use, user in zip(here, users, strict=True):
                 user.operands[use.operand_number] = waited
 

@@ -49,14 +49,14 @@ def test_doubtful_places(work: str, text: str, end: str, branches: int, assembli
         found = doubtful(module)
         assert (len(found.branches), len(found.assemblies)) == (branches, assemblies)
         assert bool(found) == bool(branches or assemblies)
-        found.wait(3)
+        found.wait(20)
         lines = [line.strip() for line in str(module).splitlines()]
-        waits = [place for place, line in enumerate(lines) if "s_nop 2" in line]
+        waits = [place for place, line in enumerate(lines) if "s_nop 15\\0As_nop 3" in line]
         assert len(waits) == branches + assemblies
         if branches:
             assert "rocdl.sched.barrier" in lines[waits[0] - 1] and lines[waits[0] + 1].startswith("llvm.cond_br")
         if assemblies:
-            assert '"s_nop 2\\0Av_not_b32' in lines[waits[0]]
+            assert '"s_nop 15\\0As_nop 3\\0Av_not_b32' in lines[waits[0]]
 
 
 def test_what_a_product_reads_is_not_overwritten_by_assembly() -> None:
