@@ -1,5 +1,5 @@
 """Races of an atomic access with a store that may be atomic itself, since the code does not tell: any on gfx90a, those
-of system scope on later chips. If it is, there is no race, and a flag that it sets orders other accesses."""
+of system scope on later chips. An atomic one does not race, and a flag that it sets orders other accesses."""
 
 from __future__ import annotations
 
