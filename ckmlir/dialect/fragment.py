@@ -11,7 +11,7 @@ from typing import Any
 from ckmlir.dialect.build import create, registers, registers_of, text_of, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.fragment_checks import check_before, check_fragment, check_indexed, check_registers
-from ckmlir.dialect.memory import ATOMIC_KINDS
+from ckmlir.dialect.memory import ATOMIC_KINDS, INVARIANT
 from ckmlir.dialect.types import WindowType
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
@@ -19,8 +19,8 @@ from ckmlir.mlir import ext, ir
 
 
 class LoadFragmentOp(Ck.Operation, name="load_fragment"):
-    """`ck.load_fragment %window {distribution, registers} -> vector`: one memory access of every thread;
-    invalid elements are zero.
+    """`ck.load_fragment %window {distribution, registers, invariant} -> vector`: one memory access of every thread;
+    invalid elements are zero. `invariant`: as in `ck.load`.
     """
 
     window: ext.Operand[Any]
@@ -172,14 +172,14 @@ def vector_type(length: int, element: ir.Type) -> ir.Type:
     return ir.VectorType.get([length], element)
 
 
-def load_fragment(window: ir.Value, distribution: ir.Attribute, numbers: Sequence[int], element: ir.Type) -> ir.Value:
+def load_fragment(
+    window: ir.Value, distribution: ir.Attribute, numbers: Sequence[int], element: ir.Type, *, invariant: bool = False
+) -> ir.Value:
     """One memory access of every thread."""
-    return value(
-        "ck.load_fragment",
-        vector_type(len(numbers), element),
-        [window],
-        placed(distribution, numbers),
-    )
+    attributes = placed(distribution, numbers)
+    if invariant:
+        attributes[INVARIANT] = ir.UnitAttr.get()
+    return value("ck.load_fragment", vector_type(len(numbers), element), [window], attributes)
 
 
 def store_fragment(vector: ir.Value, window: ir.Value, distribution: ir.Attribute, numbers: Sequence[int]) -> None:

@@ -17,10 +17,14 @@ from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
 
 ATOMIC_KINDS = ("add", "max")
+INVARIANT = "invariant"
+"""Of a load that the kernel does not change what it reads, as of LLVM's."""
 
 
 class LoadOp(Ck.Operation, name="load"):
-    """`ck.load %window -> tile`: elements outside the view's validity are zero."""
+    """`ck.load %window {invariant} -> tile`: elements outside the view's validity are zero. `invariant` promises that
+    the kernel does not change what is read.
+    """
 
     window: ext.Operand[Any]
     tile: ext.Result[Any]
@@ -268,9 +272,9 @@ def _check_same_tensor(tile_type: ir.Type, lds_type: ir.Type) -> None:
     expect(tile.element == lds.element, f"the LDS tensor holds {lds.element}, the tile {tile.element}")
 
 
-def load(window: ir.Value, tile: TileType) -> ir.Value:
+def load(window: ir.Value, tile: TileType, *, invariant: bool = False) -> ir.Value:
     """Load a window into a tile of the given type."""
-    return value("ck.load", tile.mlir(), [window])
+    return value("ck.load", tile.mlir(), [window], {INVARIANT: ir.UnitAttr.get()} if invariant else {})
 
 
 def store(tile: ir.Value, window: ir.Value) -> None:

@@ -251,9 +251,14 @@ def _is_padded(descriptor: Descriptor, dimension: int) -> bool:
 
 
 @located
-def load(window: Window, distribution: Distribution | None = None) -> Tile:
-    """A window's elements; without a distribution, the one that its accesses or its users ask for is inferred."""
-    return Tile(memory.load(window.value, TileType(window.lengths, window.element, distribution)))
+def load(window: Window, distribution: Distribution | None = None, *, invariant: bool = False) -> Tile:
+    """A window's elements; without a distribution, the one that its accesses or its users ask for is inferred.
+
+    `invariant` promises that the kernel does not change them, as is promised of what `Pointer.scalar` reads. Where
+    arrays are found by pointers in memory, nothing else says that waves that read the same have the same.
+    """
+    tile = TileType(window.lengths, window.element, distribution)
+    return Tile(memory.load(window.value, tile, invariant=invariant))
 
 
 @located

@@ -7,6 +7,7 @@ from ckmlir.dialect.build import integer_of, producer, string, text_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.fragment_checks import COPIES
 from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.memory import INVARIANT
 from ckmlir.dialect.packed_checks import dimensions_of, packing_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, TileType, WindowType, describe, tile_of
@@ -33,8 +34,9 @@ def split_load(state: SplitState, op: ir.Operation) -> None:
     window, tile = op.operands[0], tile_of(op.results[0])
     distribution = tile.placed
     text = string(str(distribution))
+    invariant = INVARIANT in op.attributes
     pieces = [
-        (registers, fragment.load_fragment(window, text, registers, tile.element))
+        (registers, fragment.load_fragment(window, text, registers, tile.element, invariant=invariant))
         for registers in window_accesses(state, window, distribution)
     ]
     state.bind(op.results[0], Registers.scatter(pieces, tile.element))

@@ -1,5 +1,6 @@
 // What all waves hold alike may decide about barriers: a length that memory holds, what is found at a pointer that memory
-// holds, lane 0 of what every wave has read at the same place, and an element of which all waves hold copies.
+// holds, lane 0 of what every wave has read at the same place, or of what the kernel promises not to change, and an
+// element of which all waves hold copies.
 
 // RUN: ckmlir-opt %s --ck-check-schedule
 
@@ -42,6 +43,26 @@ func.func @lane_zero(%p: !llvm.ptr<1>, %n: i32) attributes {ck.waves = 2 : i32} 
 ^end:
   return
 }
+// Nobody knows where the store goes.
+func.func @promised(%p: !llvm.ptr<1>, %q: !llvm.ptr<1>, %n: i32) attributes {ck.waves = 2 : i32} {
+  %zero = arith.constant 0.0 : f32
+  %v = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !view
+  %w = "ck.make_window"(%v, %n) : (!view, i32) -> !window
+  %to = "ck.make_view"(%q, %n) : (!llvm.ptr<1>, i32) -> !view
+  %there = "ck.make_window"(%to, %n) : (!view, i32) -> !window
+  %t = "ck.load_fragment"(%w) {distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>, invariant} : (!window) -> vector<1xf32>
+  "ck.store_fragment"(%t, %there) {distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !window) -> ()
+  %e = vector.extract %t[0] : f32 from vector<1xf32>
+  %u = "ck.first_lane"(%e) : (f32) -> f32
+  %some = arith.cmpf ogt, %u, %zero : f32
+  cf.cond_br %some, ^yes, ^end
+^yes:
+  "ck.barrier"() : () -> ()
+  cf.br ^end
+^end:
+  return
+}
+
 // Each thread has a place of its own, and makes of it what all have: here the exchange between waves is left out. Memory
 // is stored to, but not what was read.
 func.func @copies(%p: !llvm.ptr<1> {llvm.noalias}, %q: !llvm.ptr<1> {llvm.noalias}, %n: i32) attributes {ck.waves = 2 : i32} {

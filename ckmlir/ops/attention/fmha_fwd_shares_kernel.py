@@ -6,7 +6,8 @@ from typing import Any
 
 from ckmlir.lang import Kernel, Scalar, Tile, i32, kernel, loop, ptr, reduce_max, reduce_sum
 from ckmlir.ops.attention.fmha_fwd_shares import ForwardSharesSpec
-from ckmlir.ops.attention.sequence_sums_kernel import TILE, SequenceTile, whole
+from ckmlir.ops.attention.sequence_sums_kernel import TILE, SequenceTile
+from ckmlir.ops.whole_tile import whole
 from ckmlir.targets import Target
 
 NUMBERS = ("count", "sq", "sk", "together", "dearest", "workgroups", "most")

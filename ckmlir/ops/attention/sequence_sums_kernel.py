@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -18,8 +17,6 @@ from ckmlir.lang import (
     load,
     scan_sum,
     store,
-    stretch,
-    uniform,
     view,
     where,
 )
@@ -75,13 +72,6 @@ class SequenceTile(Struct, frozen=True):
 
     def _window(self, pointer: Pointer, count: Scalar) -> Window:
         return view(pointer, (count,), (1,)).pad(TILE).window((TILE,), (self.first,))
-
-
-def whole(fold: Callable[[Tile, int], Tile], tile: Tile) -> Scalar:
-    """The fold of all elements."""
-    assert tile.type.distribution is not None
-    found: Scalar = uniform(fold(stretch(tile, 0, 1, tile.type.distribution.expand(0, 1)), 1))
-    return found
 
 
 def put_one(pointer: Pointer, number: Scalar) -> None:

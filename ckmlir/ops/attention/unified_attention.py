@@ -8,8 +8,8 @@ to a window in front of it.
 
 Scores may be capped (soft_cap) or have distances taken from them (alibi), and a logit of each head may join the sum
 (sink). Heads of Q that share keys are packed
-in the rows of a block. The blocks of all sequences are in one row, in which a workgroup finds its sequence by bisection
-of seqstart_q; so a launch has as many workgroups as there is work, and at most one more for each sequence and head.
+in the rows of a block. The blocks of all sequences are in one row, in which a workgroup finds its sequence by
+seqstart_q; so a launch has as many workgroups as there is work, and at most one more for each sequence and head.
 
 Where all queries together are too few to fill the compute units, several workgroups share the keys of a block, as in
 `fmha_fwd_splitkv`, whose second kernel puts their results together: `splits` says how many, 0 finds it by the number of

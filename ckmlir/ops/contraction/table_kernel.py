@@ -17,6 +17,7 @@ from ckmlir.ops.contraction.merged_kernel import distance_arguments
 from ckmlir.ops.contraction.parts_kernel import in_part, part_arguments, part_of_k
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.work_kernel import Body, Work, begun_if, block_at, count_blocks, element_types, known_sizes
+from ckmlir.ops.listed_search import Listed
 
 
 class Table:
@@ -35,21 +36,12 @@ class Table:
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `Walk`."""
-        block = workgroup_id(0)
+        block, begins = workgroup_id(0), _begins(spec, given)
+        asked = begins.first_asked()
         exit_unless(block < _first_block(spec, given, given.products))
-        product = self._product_of(spec, given, block)
+        product = begins.last(block, asked)
         work = self._listed(spec, given, product, block)
         body(_completed(spec, given, product, work))
-
-    def _product_of(self, spec: ContractionSpec, given: SimpleNamespace, block: Scalar) -> Scalar:
-        """Whose block has a number among all."""
-        with while_loop(lambda found, behind: found + 1 < behind, carry=[0, given.products]) as search:
-            found, behind = search.carried
-            middle = (found + behind) // 2
-            is_behind = block < _first_block(spec, given, middle)
-            search.carry(is_behind.select(found, middle), is_behind.select(middle, behind))
-        found_product: Scalar = search.results[0]
-        return found_product
 
     def _listed(self, spec: ContractionSpec, given: SimpleNamespace, product: Scalar, block: Scalar) -> Work:
         """The block of a number among all, of a known product; without what is read behind its sums."""
@@ -82,9 +74,11 @@ class PersistentTable(Table):
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `Walk`."""
-        end, own = _first_block(spec, given, given.products), workgroup_id(0)
+        own = workgroup_id(0)
+        asked = _begins(spec, given).first_asked()
+        end = _first_block(spec, given, given.products)
         exit_unless(own < end)
-        product = self._product_of(spec, given, own)
+        product = _begins(spec, given).last(own, asked)
         work = self._listed(spec, given, product, own)
         start, begun = [product, *_handed(spec, work)], begun_if(own < end, body, work)
         with while_loop(lambda first, place, end, *_: first + place < end, carry=[0, own, end, *start, *begun]) as turn:
@@ -95,7 +89,7 @@ class PersistentTable(Table):
             first, place = first + given.workgroups, given.workgroups - 1 - place
             end = self._end(spec, given, end)
             with when(first + place < end, otherwise=own_part) as goes_on:
-                product = self._product_of(spec, given, first + place)
+                product = _begins(spec, given).last(first + place, asked)
                 goes_on.give(product, *_handed(spec, self._listed(spec, given, product, first + place)))
             following = goes_on.results
             there = begun_if(first + place < end, body, _resumed(spec, following[1:]))
@@ -195,6 +189,15 @@ def _pointer(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, nam
     columns = _columns(spec)
     found: Pointer = given.table.pointer(product * len(columns) + columns.index(name), element_types(spec)[name])
     return found
+
+
+def _begins(spec: ContractionSpec, given: SimpleNamespace) -> Listed:
+    """The numbers of the products' first blocks. A turn counts the products anew: what follows from how many there are
+    would take scalar registers from turn to turn.
+    """
+    columns = _columns(spec)
+    numbers = given.table.to("i32").offset(2 * columns.index("first"))
+    return Listed(numbers, given.products.anew(), spec.wave_count, 2 * len(columns))
 
 
 def _first_block(spec: ContractionSpec, given: SimpleNamespace, product: Scalar) -> Scalar:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 from ckmlir.dialect.build import producer
+from ckmlir.dialect.memory import INVARIANT
 from ckmlir.mlir import ir
 
 
@@ -228,9 +229,7 @@ NO_VALUE = frozenset({
 
 
 def sees_effects(op: ir.Operation) -> bool:
-    """Whether what an operation does depends on what others have done to memory; scalars that are read from memory that
-    the kernel does not change do not.
+    """Whether what an operation does depends on what others have done to memory; reads of what the kernel is known not
+    to change do not.
     """
-    if op.name == SCALAR_LOAD:
-        return "invariant" not in op.attributes
-    return op.name in READS or op.name in EFFECTS
+    return (op.name in READS and INVARIANT not in op.attributes) or op.name in EFFECTS

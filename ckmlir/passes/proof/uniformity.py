@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ckmlir.dialect.build import registers_of, text_of
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.memory import INVARIANT
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.finding import Finding, words_for
 from ckmlir.passes.proof.flow import Graph, handed, handed_over, terminator
@@ -141,10 +142,11 @@ def _own(op: ir.Operation, changes: Callable[[ir.Operation], bool]) -> tuple[int
     """How an operation's result differs whatever its operands are, and what it keeps of their differences."""
     if op.name in PLACED:
         own = _spread(text_of(op, "distribution"), registers_of(op) if "registers" in op.attributes else (0,))
-        apart = op.name in MEMORY_READS and changes(op)  # waves read at times of their own
+        changing = op.name in MEMORY_READS and INVARIANT not in op.attributes
+        apart = changing and changes(op)  # waves read at times of their own
         return own | (COPIES if apart else 0), ANY
     if op.name == "llvm.load":
-        return (0 if "invariant" in op.attributes else COPIES), ANY
+        return (0 if INVARIANT in op.attributes else COPIES), ANY
     if op.name == "ck.first_lane":
         return 0, COPIES if "copies" in op.attributes else WAVES | COPIES
     if op.name in UNIFORM_SOURCES or op.name in KEEPING or op.name.startswith(KEEPING_DIALECTS):

@@ -9,7 +9,8 @@ from ckmlir.ops.attention.backward.fmha_bwd_costs import CostsSpec
 from ckmlir.ops.attention.backward.key_blocks import KeyBlocks
 from ckmlir.ops.attention.backward.shares_kernel import bounding, bounds_of
 from ckmlir.ops.attention.backward.slot_table import share_of
-from ckmlir.ops.attention.sequence_sums_kernel import TILE, SequenceTile, put_one, whole
+from ckmlir.ops.attention.sequence_sums_kernel import TILE, SequenceTile, put_one
+from ckmlir.ops.whole_tile import whole
 from ckmlir.targets import Target
 
 

@@ -17,21 +17,16 @@ from ckmlir.lang import (
     Window,
     atomic_add,
     cast,
-    coordinates,
     exit_unless,
     full,
     i32,
     i64,
-    load,
     loop,
     ptr,
-    reduce_sum,
-    splat_like,
     store,
     together,
     view,
     when,
-    where,
     while_loop,
     workgroup_id,
 )
@@ -43,16 +38,15 @@ from ckmlir.ops.attention.backward.slot_table import Written
 from ckmlir.ops.attention.backward.walks_kernel import Body, Turn, in_dq, sides
 from ckmlir.ops.attention.loop.block_rows_kernel import OneHead
 from ckmlir.ops.attention.loop.work_kernel import Side, Work, first_lengths, last
-from ckmlir.ops.attention.sequence_sums_kernel import whole
+from ckmlir.ops.listed_search import Listed
 from ckmlir.targets.cdna import WAVE_SIZE
 
 NUMBERS = {"sequences": i32, "beside": i32, "uncut": i32}
 SLOTS = {"written": ptr("i32"), **NUMBERS, "first_own": i64, "own_stride": i64}
 """Arguments that say where slots lie and what they have, see `Shares.arguments`."""
-ONE = Distribution.parse("d0: 4@wave 64@lane").expand(0, 1).reduce(1)
+WAVES = 4
+ONE = Distribution.parse(f"d0: {WAVES}@wave {WAVE_SIZE}@lane").expand(0, 1).reduce(1)
 """One element that every lane of a workgroup has."""
-LISTED = Distribution.parse(f"d0: 4@wave, d1: {WAVE_SIZE}@lane").reduce(0)
-"""As many elements as lanes, which every wave has."""
 
 
 class Gathered(Atomic, frozen=True):
@@ -113,7 +107,7 @@ class Shared:
         costs, own = given.costs, workgroup_id(0)
         ahead = [] if spec.parts else first_lengths(spec, given)
         total, share = costs.scalar(given.sequences), costs.scalar(given.sequences + 1)
-        listed = first_asked(costs, given.sequences)
+        listed = costs_of(given).first_asked()
         if not spec.parts:
             together(*ahead, total, share, listed)
         exit_unless(own * share < total)
@@ -210,44 +204,13 @@ def _note(pointer: Pointer, index: Scalar, rows: Written) -> None:
 
 
 def sequence_before(given: Any, cost: Scalar, first: Tile | None = None) -> Scalar:
-    """The sequence with the step in front of a cost; `first` is `first_asked` of the costs, if it was loaded before."""
-    first = first_asked(given.costs, given.sequences) if first is None else first
-    return last_listed(given.costs, (cost - 1).maximum(0), given.sequences, first)
+    """The sequence with the step in front of a cost; `first` is `first_asked` of its costs, if it was loaded before."""
+    return costs_of(given).last((cost - 1).maximum(0), first)
 
 
-def first_asked(numbers: Pointer, count: Scalar) -> Tile:
-    """The numbers of a list that `last_listed` asks for first, which depend on nothing but how many there are."""
-    return _asked(numbers, count * 0, count)
-
-
-def last_listed(numbers: Pointer, most: Scalar, count: Scalar, first: Tile) -> Scalar:
-    """The place of the last of so many numbers that is at most another, or 0; they do not fall. Lanes ask as many
-    places at once, since a wave waits for each answer."""
-
-    def narrowed(low: Scalar, size: Scalar, tile: Tile) -> tuple[Scalar, Scalar]:
-        apart, asked = _apart(size)
-        below = (tile <= most) & (coordinates(tile, 0) < asked)
-        found = (whole(reduce_sum, where(below, splat_like(tile, 1, "i32"), 0)) - 1).maximum(0) * apart
-        return low + found, (size - found).minimum(apart)
-
-    with while_loop(lambda low, size: size > 1, carry=narrowed(count * 0, count, first)) as search:
-        low, size = search.carried
-        search.carry(*narrowed(low, size, _asked(numbers, low, size)))
-    place: Scalar = search.results[0]
-    return place
-
-
-def _asked(numbers: Pointer, low: Scalar, size: Scalar) -> Tile:
-    apart, asked = _apart(size)
-    there = view(numbers.offset(low), (asked,), (apart,)).pad(WAVE_SIZE)
-    found: Tile = load(there.window((WAVE_SIZE,), (0,)), LISTED)
-    return found
-
-
-def _apart(size: Scalar) -> tuple[Scalar, Scalar]:
-    """How far apart lanes ask of so many numbers, and how many of them ask."""
-    apart = ((size + (WAVE_SIZE - 1)) // WAVE_SIZE).maximum(1)
-    return apart, (size + (apart - 1)) // apart
+def costs_of(given: Any) -> Listed:
+    """What the sequences in front of each cost."""
+    return Listed(given.costs, given.sequences, WAVES)
 
 
 def block_at(spec: Any, given: Any, batch: Scalar, cost: Scalar, *, varied: bool) -> Found:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ckmlir.lang import Scalar, exit_unless, while_loop
+from ckmlir.lang import Scalar, Tile, exit_unless, while_loop
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.loop.block_rows_kernel import BlockRows, HeadsTogether, OneHead
 from ckmlir.ops.attention.loop.loop_kernel import Form
 from ckmlir.ops.attention.loop.shares_kernel import ALL, Part, Share
 from ckmlir.ops.attention.orders import DEALT, FORWARD_ORDERS, JOINED, JOINED_FALLING, Turn
+from ckmlir.ops.listed_search import Listed
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.loop.page_table_kernel import Pages
@@ -129,7 +131,7 @@ def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace, form: Form) -> Work
     order, share = FORWARD_ORDERS[spec.order], ALL
     turn = order.turn()
     if spec.split:
-        turn, number, among = SHARERS.get(spec.order, even)(turn, given)
+        turn, number, among = SHARERS.get(spec.order, even)(turn, spec, given)
         share = Part(number, among, {"o": given.o_part.multiple_of(SMALLEST_ROW), "lse": given.lse_part})
     place, head, batch = FINDERS.get(spec.order, as_dealt)(turn, spec, given)
     sq = given.sq if spec.pad_sq else given.sq.multiple_of(queries)
@@ -155,22 +157,23 @@ class Shared(NamedTuple):
     among: Scalar
 
 
-def even(turn: Turn, given: SimpleNamespace) -> Shared:
+def even(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Shared:
     """What is at a place where all blocks have as many shares."""
     return Shared(turn._replace(place=turn.place // given.splits), turn.place % given.splits, given.splits)
 
 
-def dealt(turn: Turn, given: SimpleNamespace) -> Shared:
+def dealt(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Shared:
     """What is at a place where memory holds how many shares the blocks of each sequence have, and where those of the
     sequence begin. The kernel ends here for places behind the last one."""
-    begins = given.begins.scalar
+    begins, sequences = given.begins.scalar, Listed(given.begins, given.count, spec.waves)
+    asked = sequences.first_asked()
     exit_unless(turn.place < begins(given.count))
-    sequence = last(lambda one: begins(one) <= turn.place, given.count)
+    sequence = sequences.last(turn.place, asked)
     place, among = turn.place - begins(sequence), given.counts.scalar(sequence)
     return Shared(Turn(place // among, turn.head, sequence), place % among, among)
 
 
-SHARERS: Mapping[str, Callable[[Turn, SimpleNamespace], Shared]] = {DEALT: dealt}
+SHARERS: Mapping[str, Callable[[Turn, FmhaFwdSpec, SimpleNamespace], Shared]] = {DEALT: dealt}
 """By orders in which blocks do not have as many shares each."""
 
 
@@ -190,32 +193,39 @@ def as_dealt(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
     return turn
 
 
-def found(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
+def found(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace, asked: Tile | None = None) -> Turn:
     """Whose block is at a place of the row of all sequences' blocks, and which of its own: the last sequence that
-    begins there or before, by bisection. Sequence n begins at as many blocks as the rows before it fill, plus n; so a
+    begins there or before. Sequence n begins at as many blocks as the rows before it fill, plus n; so a
     sequence may have a block more than it takes. The kernel ends here for places before the first one."""
-
-    def begin(sequence: Scalar) -> Scalar:
-        return first_block(sequence, spec, given)
-
-    sequence = last(lambda one: begin(one) <= turn.place, given.count)
-    place = turn.place - begin(sequence)
+    sequence = _sequences(spec, given).last(turn.place, asked)
+    place = turn.place - first_block(sequence, spec, given)
     exit_unless(place >= 0)
     return Turn(place, turn.head, sequence)
 
 
 def found_from_the_end(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
     """The same, where places are counted from the end of the row."""
+    asked = _sequences(spec, given).first_asked()
     place = first_block(given.count, spec, given) - 1 - turn.place
     exit_unless(place >= 0)
-    return found(turn._replace(place=place), spec, given)
+    return found(turn._replace(place=place), spec, given, asked)
 
 
 def first_block(sequence: Scalar, spec: FmhaFwdSpec, given: SimpleNamespace) -> Scalar:
     """Where a sequence's blocks begin in the row of those of all; behind the last sequence, the end of the row."""
-    together = given.ratio if spec.packed else 1
-    blocks: Scalar = given.seqstart_q.scalar(sequence) * together // spec.block[0] + sequence
-    return blocks
+    before: Scalar = _blocks_before(given.seqstart_q.scalar(sequence), sequence, spec, given)
+    return before
+
+
+def _sequences(spec: FmhaFwdSpec, given: SimpleNamespace) -> Listed:
+    """Where the blocks of sequences begin."""
+    blocks = partial(_blocks_before, spec=spec, given=given)
+    return Listed(given.seqstart_q, given.count, spec.waves, of=blocks)
+
+
+def _blocks_before(rows: Any, sequence: Any, spec: FmhaFwdSpec, given: SimpleNamespace) -> Any:
+    """The blocks in front of a sequence, or of each of some, of whose rows so many are in front of it."""
+    return rows * (given.ratio if spec.packed else 1) // spec.block[0] + sequence
 
 
 FINDERS: Mapping[str, Callable[[Turn, FmhaFwdSpec, SimpleNamespace], Turn]] = {
