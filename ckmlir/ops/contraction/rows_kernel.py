@@ -75,7 +75,9 @@ class Array(Struct, frozen=True):
 
 
 class Following(Struct, frozen=True):
-    """Rows one behind the other; `block` as that of `Array`."""
+    """Rows one behind the other; `block` as that of `Array`. Loads' buffers move with a loop along the outer dimension,
+    so that what lies behind its end is not compared.
+    """
 
     view: View
     row: Scalar
@@ -98,7 +100,7 @@ class Following(Struct, frozen=True):
 
     def _window(self, origin: Sequence[Amount], lengths: Sequence[int]) -> Window:
         whole = (self.count, *lengths)
-        return self.view.pad(*self.block or whole).window(whole, (self.row, *origin))
+        return self.view.pad(*self.block or whole).window(whole, (self.row, *origin), moves_buffer=True)
 
 
 class Listed(Struct, frozen=True):
