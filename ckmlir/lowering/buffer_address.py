@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from ckmlir.dialect.build import value
 from ckmlir.dialect.transform_graph import Step
 from ckmlir.lowering import other_offsets
-from ckmlir.lowering.buffer_resource import LARGEST, resource
+from ckmlir.lowering.buffer_resource import LARGEST, reach_of, resource
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import before_the_end, existence, in_last_unit, paddings, refused_by_moving
 from ckmlir.lowering.index import Index
@@ -98,6 +98,7 @@ def buffer_address(
     beyond = None
     if refused_by_moving(place):
         beyond, scalar = scalar, state.emit.number(0)
+    reach = reach_of(place, base)
     if anywhere is not None and condition is None:
         others = [step for step in among if step.uppers[0] != ground.descriptor.tops[anywhere]]
         if others and (found := row_apart(place, vector, anywhere)) is not None:
@@ -107,7 +108,7 @@ def buffer_address(
     among = [step for step in among if step not in units]
     if together:
         there = existence(place, by_size=True, among=among.__contains__)
-        only = resource(state, ground.pointer, base, ground.space, there.parts if there else (), beyond)
+        only = resource(state, ground.pointer, base, reach, there.parts if there else (), beyond)
         return BufferAddress(only, _joined(state, outside, vector.emit()), scalar.emit())
     refusal = _refusal(place, condition, anywhere, among, row is not None, apart, crowded=crowded, anew=anew)
     valid = refusal.valid
@@ -116,7 +117,7 @@ def buffer_address(
     if valid is not None and valid.same_in_quad and row is None:
         lanes = _quad_by_quad(state, place, vector, condition, anywhere)
         if lanes is not None:
-            buffer = resource(state, ground.pointer, base, ground.space, beyond=beyond)
+            buffer = resource(state, ground.pointer, base, reach, beyond=beyond)
             return BufferAddress(buffer, lanes, scalar.emit())
     if (near or (writes and state.in_pieces)) and refusal.is_none:
         lanes = other_offsets.at_hand(state, vector, effects=writes)
@@ -124,7 +125,7 @@ def buffer_address(
         lanes = other_offsets.anew(state, ground.pointer, vector) if anew else vector.emit()
     if row is not None:
         lanes = state.emit.binary("addi", row, lanes)
-    buffer = resource(state, ground.pointer, base, ground.space, beyond=beyond)
+    buffer = resource(state, ground.pointer, base, reach, beyond=beyond)
     address = BufferAddress(buffer, lanes, scalar.emit())
     return address._replace(vector=_joined(state, outside, refusal.apply(state, place, condition, address.vector)))
 
@@ -240,4 +241,4 @@ def of_many(state: Lowering, window: ir.Value, inside: list[Index]) -> BufferAdd
     if found is None:
         return None
     base, lanes, scalar = found
-    return BufferAddress(resource(state, place.ground.pointer, base, place.ground.space), lanes, scalar.emit())
+    return BufferAddress(resource(state, place.ground.pointer, base, reach_of(place, base)), lanes, scalar.emit())

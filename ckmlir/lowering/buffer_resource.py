@@ -4,58 +4,105 @@ A lane's access at or beyond the size reads zero or is dropped. The base is move
 arithmetic.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
-from math import prod
+from math import gcd, prod
+from typing import NamedTuple
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import value
 from ckmlir.dialect.ranges import Range, range_of
+from ckmlir.dialect.symbols import resolve
+from ckmlir.dialect.transforms import Embed
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.index import Index
-from ckmlir.lowering.place import OUT_OF_RANGE
+from ckmlir.lowering.place import OUT_OF_RANGE, Ground, Place
 from ckmlir.mlir import ir
 
 LARGEST = 1 << 31
 """Bytes of a buffer."""
+LARGEST_ELEMENT = 8
+"""Bytes of the largest element that addresses are counted in."""
 MOST_PARTS = 6
 """Run-time lengths and strides of which a view's size is looked at."""
 FLAGS = 0x27000
 """Word 3 of a gfx9 buffer resource: 32-bit data, raw addressing (CDNA3 ISA, table "Buffer resource descriptor")."""
 
 
+class Reach(NamedTuple):
+    """How far a buffer reaches, in bytes: `size` from some place, of which `passed` lie before it."""
+
+    size: Index
+    passed: Index
+    conditions: tuple[ir.Value, ...] = ()
+    """The buffer has no bytes where one of these does not hold; they are the same for all lanes."""
+
+
+def reach_of(place: Place, base: Index) -> Reach:
+    """How far the buffer that begins `base` bytes behind the view's pointer reaches: to the end of the array, or of the
+    elements that a window of one element along some dimensions has in reach (`Ground.single`), which there are if that
+    element exists.
+    """
+    ground, single = place.ground, place.single
+    if not single:
+        return Reach(ground.space, base)
+    key = ("reach", ground, tuple(single), base.key)
+    return ground.state.known_in_block(key, lambda: _to_the_end(ground, single, base))
+
+
+def _to_the_end(ground: Ground, single: Mapping[int, int], base: Index) -> Reach:
+    embed, symbols, emit = ground.descriptor.steps[0], ground.symbols, ground.state.emit
+    assert isinstance(embed.transform, Embed)
+    size, passed, conditions = emit.number(1), base, []
+    for dimension, length, stride in zip(embed.uppers, embed.transform.lengths, embed.transform.strides, strict=True):
+        many, distance = resolve(length, symbols), resolve(stride, symbols)
+        if dimension not in single:
+            size = size + (many - 1) * distance
+            continue
+        origin = ground.origins[single[dimension]]
+        passed = passed - origin * distance * ground.scale
+        if not (origin.is_constant and isinstance(many, int) and origin.constant < many):
+            conditions.append((origin < many).value)
+    if 0 in embed.transform.lengths:
+        size = emit.number(0)
+    return Reach(size * ground.scale, passed, tuple(conditions))
+
+
 def resource(
     state: Lowering,
     pointer: ir.Value,
     base: Index,
-    space: Index,
+    reach: Reach,
     only: Sequence[ir.Value] = (),
     beyond: Index | None = None,
 ) -> ir.Value:
-    """The buffer that begins `base` bytes behind the pointer and ends with the tensor; of no bytes where one of the
-    conditions `only`, which are the same for all lanes, does not hold.
+    """The buffer that begins `base` bytes behind the pointer and reaches as far as `reach` says; of no bytes where one
+    of the conditions `only`, which are the same for all lanes, does not hold.
 
     Args:
         beyond: Bytes by which a loop moves its beginning; i32, not negative.
     """
-    emit = state.emit
+    emit, space, passed = state.emit, reach.size, reach.passed
+    only = (*reach.conditions, *only)
     i16, i64 = (ir.IntegerType.get_signless(width) for width in (16, 64))
 
     def make() -> ir.Value:
-        moved, size = pointer, Range(-LARGEST, LARGEST) if base.terms else _range(space)
+        moved, size = pointer, Range(-LARGEST, LARGEST) if passed.terms else _range(space)
         near = size.least >= -LARGEST and size.most < LARGEST
-        if not near and not base.terms and state.is_straight and (length := _one_length(space)):
+        if not near and not passed.terms and state.is_straight and (length := _one_length(space)):
             left = _scaled(state, *length)
         else:
             left = space.emit(32 if near else 64)
-            if base.terms:
-                moved, start = further(pointer, base), base.emit(64)
+            if passed.terms:
+                moved, start = further(pointer, base), passed.emit(64)
                 left = emit.binary("subi", left, start)
             if not near:
                 left = _reached(state, left)
             elif size.least < 0:
                 left = arith.maxsi(left, emit.constant(0))
+        if base.terms and not passed.terms:
+            moved = _moved_alone(pointer, base)
         if beyond is not None and beyond.terms:
             moved, left = _moved(state, moved, left, beyond.emit())
         left = _only_where(state, left, only)
@@ -65,7 +112,8 @@ def resource(
         parts = [moved, stride, left, _flags(state, pointer)]
         return value("rocdl.make.buffer.rsrc", ir.Type.parse("!llvm.ptr<8>"), parts)
 
-    return emit.once(("resource", pointer, base.key, space.key, *only, None if beyond is None else beyond.key), make)
+    key = ("resource", pointer, base.key, space.key, passed.key, *only, None if beyond is None else beyond.key)
+    return emit.once(key, make)
 
 
 def _moved(state: Lowering, pointer: ir.Value, size: ir.Value, distance: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -165,9 +213,18 @@ def further(pointer: ir.Value, distance: Index) -> ir.Value:
     return _at(pointer, distance.emit(64))
 
 
-def _at(pointer: ir.Value, distance: ir.Value) -> ir.Value:
+def _moved_alone(pointer: ir.Value, distance: Index) -> ir.Value:
+    """The same for a distance that is computed for nothing else: in elements, as LLVM would put the shift that makes
+    bytes of them in front of a product of 64 bits, which is twice as long then."""
+    size = gcd(LARGEST_ELEMENT, *distance.terms.values())
+    elements = Index({monomial: factor // size for monomial, factor in distance.terms.items()}, distance.emitter)
+    return _at(pointer, elements.emit(64), size)
+
+
+def _at(pointer: ir.Value, distance: ir.Value, size: int = 1) -> ir.Value:
+    """The pointer so many elements of `size` bytes further on."""
     attributes = {
         "rawConstantIndices": ir.DenseI32ArrayAttr.get([-(1 << 31)]),
-        "elem_type": ir.TypeAttr.get(ir.IntegerType.get_signless(8)),
+        "elem_type": ir.TypeAttr.get(ir.IntegerType.get_signless(8 * size)),
     }
     return value("llvm.getelementptr", pointer.type, [pointer, distance], attributes)

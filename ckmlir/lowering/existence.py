@@ -360,8 +360,12 @@ def _refused_by_size(step: Step, place: Place) -> bool:
     dimension = _outermost(descriptor, step.lowers[0])
     if dimension not in first.uppers:
         return False
+    if dimension in place.single:
+        return True  # without that element the buffer has no bytes
     others = dict(zip(first.uppers, first.transform.strides, strict=True))
     own = others.pop(dimension)
+    for other in place.single:  # the buffer ends with what the window has of them
+        others.pop(other, None)
     alone = not others or (list(others.values()) == [1] and own != 1)
     if any(place.value(other).negative.terms for other in others):
         return False  # a padding on the left of the other dimension moved the base, and the end with it, further away

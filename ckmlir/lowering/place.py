@@ -59,7 +59,7 @@ def accesses_of(distribution: Distribution, count: int) -> int:
     return -(-int(distribution.coordinates().shape[-1]) // count)
 
 
-@dataclass
+@dataclass(eq=False)
 class Ground:
     """What all accesses through a window have in common, found out once for a block."""
 
@@ -91,6 +91,26 @@ class Ground:
         """Bytes of the whole view, from the pointer."""
         size = self.descriptor.element_space(self.symbols)
         return (self.state.emit.number(size) if isinstance(size, int) else size) * self.scale
+
+    @cached_property
+    def single(self) -> dict[int, int]:
+        """Dimensions of the array along which the window has one element, at a coordinate that never changes: by their
+        numbers the window's. What a window reaches ends with those elements; of a row that is its length, where the
+        whole array takes products of 64 bits. Kernels with loops are left as they are: which scalars live across loops
+        would change.
+        """
+        first = self.descriptor.steps[0]
+        if not (self.state.is_straight and isinstance(first.transform, Embed) and first.lowers == (0,)):
+            return {}
+        pads = (step for step in self.descriptor.steps if isinstance(step.transform, RightPad))
+        below = {step.uppers[0]: step.lowers[0] for step in pads}
+        return {
+            dimension: axis
+            for axis, (top, length) in enumerate(zip(self.descriptor.tops, self.lengths, strict=True))
+            if length == 1
+            and (dimension := below.get(top, top)) in first.uppers
+            and self.origins[axis].rate <= Rate.ORIGIN
+        }
 
     @cached_property
     def origin(self) -> Index:
@@ -167,6 +187,11 @@ class Place(Struct, frozen=True):
         """A coordinate by the number of its dimension."""
         found = self.values[dimension]
         return self.ground.state.emit.number(found) if isinstance(found, int) else found
+
+    @property
+    def single(self) -> dict[int, int]:
+        """`Ground.single`, where the element has no coordinate of its own along the dimension."""
+        return {dimension: axis for dimension, axis in self.ground.single.items() if not self.inside[axis].terms}
 
     def at_home(self, seat: int) -> Place:
         """The place as the lane at a seat has it that others of its quad take parts of it from. Numbers of which that
