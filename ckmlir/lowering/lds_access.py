@@ -86,12 +86,13 @@ def _of_wave(state: Lowering, block: ir.Block, place: Index, moving: ir.Value) -
     """The address so many bytes behind the first, the same for all lanes of a wave, beside a scalar that loops move.
 
     LLVM would compute the addresses of all copies before the loop, and keep them in scalar registers. Where those are
-    too few, only what the addresses begin with is known before a step, and each copy adds its own distance. LLVM's
+    too few, only what the addresses begin with is known before a step, and each copy adds its own distance; a slot that
+    blocks hand on is part of the beginning: after a whole turn it is the same again, and LLVM would find that. LLVM's
     vectorizers must leave such kernels alone: beside a lane's own number they put a wave's into a vector register, from
     which the assembly would get it by a copy that does not exist.
     """
     in_turn = state.known_in_block("copies", lambda: copies_in_turn(block))
-    if not in_turn or place.rate == Rate.STEP or place.is_constant:
+    if not in_turn or place.is_constant:
         return state.emit.once(("lds of the wave", place.key), lambda: _step(state.lds, place.emit()))
     own = place - place.constant
     start = state.emit.once(

@@ -36,7 +36,7 @@ from ckmlir.lowering.keep_apart import keep_apart
 from ckmlir.lowering.kernel_function import declare_lds, finish_function
 from ckmlir.lowering.lds_room import reserved_lds
 from ckmlir.lowering.matrix_distances import EXCHANGES, keep_distances, lengthen_distances, wait_before_cuts
-from ckmlir.lowering.pack_before_barriers import BARRIER, pack_before_barriers
+from ckmlir.lowering.pack_before_barriers import BARRIER, JOINING, pack_before_barriers
 from ckmlir.lowering.reachable_occupancy import require_reachable
 from ckmlir.lowering.settled_sums import SUM, settle
 from ckmlir.lowering.slots import slots_as_numbers
@@ -136,7 +136,7 @@ def lower_function(
     accumulation = use_accumulator_form(function, matrix, waves, target)
     exchanges = [op for name in EXCHANGES for op in named.get(name, [])]
     if IN_PIECES not in function.attributes:
-        pack_before_barriers(named.get(BARRIER, []), named.get(SHUFFLE, []))
+        pack_before_barriers(named.get(BARRIER, []), [op for name in JOINING for op in named.get(name, [])], target)
     keep_distances(function, [] if accumulation else matrix, exchanges)
     if not accumulation:
         lengthen_distances(matrix, target)

@@ -37,8 +37,10 @@ to 5 scalar registers more in lanes, one kept one fewer.
 Where many are read again, a kernel asks for all lines that they lie in where it begins: the first turn of attention
 backward by shares waited for two of them, 800 cycles each. Of few arguments the first come in registers, and what is
 behind a loop may be the first to need a line of the others: so a kernel asks for these in front of its first loads,
-and has them where it first waits before a steady loop, which takes longer. Asked for behind the loads they would come
-behind what these bring: a product of 4096 x 4096 x 4096 in fp4 waited for 1700 cycles by the model.
+and has them where it first waits before a steady loop, which takes longer. Where its first branch hangs on one of them
+it waits there anyway, and has all: causal attention waited for 700 cycles once more, behind that branch. Asked for
+behind the loads they would come behind what these bring: a product of 4096 x 4096 x 4096 in fp4 waited for 1700 cycles
+by the model.
 
 The arguments' address comes by assembly that does nothing, or LLVM would find that it reads the same each time.
 """
@@ -197,17 +199,38 @@ def _end_anew(flow: Flow, turns: Loop, arguments: KernelArguments) -> None:
 
 
 def _ask_for_others(function: ir.Operation, flow: Flow, arguments: KernelArguments) -> None:
-    """Let a kernel whose first arguments come in registers ask for the lines of the others in the block in which it
-    first waits before a steady loop, and have them there."""
+    """Let a kernel whose first arguments come in registers ask for the lines of the others: where it begins if its
+    first branch hangs on one of them, for which it waits anyway; else in the block in which it first waits before a
+    steady loop, and have them there. (LLVM moves what the first branch does not need behind it.)
+    """
     known = function.attributes.get("arg_attrs", ())
     preloaded = sum(PRELOADED in ir.DictAttr(one) for one in known)
+    if not preloaded or preloaded == len(arguments.offsets):
+        return
+    begin, others = arguments.offsets[preloaded], set(list(arguments.entry.arguments)[preloaded:])
+    first = [one.operation for one in arguments.entry.operations]
+    deciding = _makes(first[-1])
+    if user := next((op for op in first if op in deciding and others.intersection(op.operands)), None):
+        _ask(arguments, begin, first[0], user)
+        return
     loop = next((one for one in flow.outermost if steady_loops(flow, one)), None)
-    if not preloaded or loop is None or preloaded == len(arguments.offsets):
+    if loop is None:
         return
     way = sorted(flow.dominators[loop.begin] - loop.places, key=flow.depth)
     ops = (op.operation for place in way for op in flow.blocks[place].operations)
     if wait := next((op for op in ops if op.name in WAITS), None):
-        _ask(arguments, arguments.offsets[preloaded], wait.block.operations[0].operation, wait)
+        _ask(arguments, begin, wait.block.operations[0].operation, wait)
+
+
+def _makes(branch: ir.Operation) -> set[ir.Operation]:
+    """A branch, and the operations of its block that its condition comes from."""
+    found, pending = {branch}, list(branch.operands)[:1]
+    while pending:
+        op = producer(pending.pop())
+        if op is not None and op.block == branch.block and op not in found:
+            found.add(op)
+            pending += op.operands
+    return found
 
 
 def _ask(arguments: KernelArguments, begin: int, early: ir.Operation, late: ir.Operation) -> None:

@@ -10,6 +10,9 @@ loads are in flight, the loop is unrolled until each finds its registers where i
 trip count behind the last whole turn follows the loop, one step a block, each with an exit. So the steady loop begins
 at slot 0 and has one exit, which is what the backend keeps free of register moves.
 
+In the first step of a prologue copies to LDS stand in front of loads that do not feed them, with a fence behind: what
+the loads wait for, such as a kernel's last arguments, nobody waits for who copies.
+
 Groups of waves (`wave_groups`) part at the end of a prologue and meet again where the loop is left.
 
 Branches say which blocks are steps of a loop that holds no other (`ADVANCES`), so that nobody has to find out later
@@ -19,13 +22,15 @@ Where there may be no later iteration, operations that run ahead compute the las
 tensor, and nobody reads what they write to LDS.
 """
 
+from collections.abc import Collection
+
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import string, value
+from ckmlir.dialect.build import producer, string, value
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fence
 from ckmlir.mlir import ir
 from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
-from ckmlir.passes.loop_body import Marker, Placed, Step
+from ckmlir.passes.loop_body import COPY, LOADS, Marker, Placed, Step, operands_of
 from ckmlir.passes.loop_values import Key, LoopValues
 from ckmlir.passes.step_markers import create_marker
 from ckmlir.passes.walk import move_rest, nested
@@ -178,8 +183,13 @@ class Expansion:
 
     def _prologue(self) -> None:
         self._begin_block({}, [slot for _, copies in self.turning for slot in copies])
+        begun = _first_copies([placed for placed in self.steps if placed.ahead == self.furthest])
+        for placed in begun:
+            self._emit(placed, -self.furthest, self.lower, 0)
+        if begun:
+            create_marker(Fence())
         for step in range(-self.furthest, 0):
-            self._emit_step(step, self.lower, 0, 1)
+            self._emit_step(step, self.lower, 0, 1, done=begun if step == -self.furthest else ())
         part(self.schedule.groups)
 
     def _fill(
@@ -217,13 +227,15 @@ class Expansion:
 
     # -- steps
 
-    def _emit_step(self, step: int, base: ir.Value, first_slot: int, known: int, last: bool = False) -> None:
-        """The operations of a step; `base` is the loop variable of step 0 in a prologue, of this step otherwise. From
-        there so many iterations are `known` to run; if it is the `last` one, no more.
+    def _emit_step(
+        self, step: int, base: ir.Value, first_slot: int, known: int, last: bool = False, done: Collection[Placed] = ()
+    ) -> None:
+        """The operations of a step but those that are `done`; `base` is the loop variable of step 0 in a prologue, of
+        this step otherwise. From there so many iterations are `known` to run; if it is the `last` one, no more.
         """
         for placed in self.steps:
             iteration = step + placed.ahead
-            if iteration < 0 or (last and placed.ahead):
+            if iteration < 0 or (last and placed.ahead) or placed in done:
                 continue
             index = self._index(base, iteration if step < 0 else placed.ahead, known)
             if step >= 0:
@@ -317,6 +329,25 @@ class Expansion:
         if key in self.ready:
             return self.ready[key]
         return value("ub.poison", self.values.type_of(what), [], {"value": ir.Attribute.parse("#ub.poison")})
+
+
+def _first_copies(placed: list[Placed]) -> list[Placed]:
+    """Of the operations of a step its copies to LDS, with what these need of it; none where no load is among the rest
+    in front of the last copy.
+    """
+    owners = {one.op for one in placed}
+    needed = {one.op for one in placed if one.op.name == COPY}
+    pending = list(needed)
+    while pending:
+        for operand in operands_of(pending.pop()):
+            owner = producer(operand)
+            if owner in owners and owner not in needed:
+                needed.add(owner)
+                pending.append(owner)
+    last = max((number for number, one in enumerate(placed) if one.op.name == COPY), default=0)
+    if not any(one.op.name in LOADS and one.op not in needed for one in placed[:last]):
+        return []
+    return [one for one in placed if one.op in needed]
 
 
 def _constant(like: ir.Value, number: int) -> ir.Value:

@@ -75,3 +75,18 @@ def test_copies_come_before_loads() -> None:
     steps = [name for name in before if name in (copy, load)]
     copies, loads = steps.count(copy) // 2, steps.count(load) // 2
     assert copies and loads and steps == ([copy] * copies + [load] * loads) * 2
+
+
+def test_the_first_step_copies_before_it_loads() -> None:
+    """Where copies make room for reads loads stand in front of them in a step, but of the first step behind them and a
+    fence: what loads wait for before the loop, the last arguments, copies do not."""
+    operator, target = find_operator("mx_gemm"), get_target("gfx950")
+    tiles = {"a_major": "tiles", "b_major": "tiles"}
+    spec = operator.spec(operator.problem(m=4096, n=4096, k=4096, dtype="fp4", **tiles), target)
+    bench = Workbench.of(operator, spec, target)
+    with bench.scheduled(bench.schedule) as module:
+        blocks = [[op.operation.name for op in block] for block in next(functions(module)).regions[0]]
+    copy, load, fence = "ck.copy_fragment", "ck.load_fragment", "ck.sched_barrier"
+    before = next(names for names in blocks if copy in names and "ck.mfma" not in names)
+    steps = [name for name in before if name in (copy, load, fence)]
+    assert steps == [copy] * 16 + [fence] + [load] * 8 + [copy] * 8 + [load] * 8 + [copy] * 8
