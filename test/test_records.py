@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 from msgspec import Struct
 
-from ckmlir.records import Joined, field_defaults, field_names, replace
+from ckmlir.records import Abstract, Joined, field_defaults, field_names, replace
 
 
 class Choices(Joined, ABC):
@@ -104,6 +104,25 @@ def test_nothing_is_cached_beside_the_fields() -> None:
 def test_what_is_abstract_cannot_be_made() -> None:
     with pytest.raises(TypeError, match="abstract"):
         Layout("f16", 4)  # type: ignore[abstract]
+
+
+class Shape(Struct, frozen=True, metaclass=Abstract):
+    @abstractmethod
+    def area(self) -> int: ...
+
+
+class Square(Shape, frozen=True):
+    side: int
+
+    def area(self) -> int:
+        return self.side**2
+
+
+def test_structs_with_abstract_methods() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        Shape()  # type: ignore[abstract]
+    assert isinstance(Square(3), Shape) and issubclass(Square, Shape) and not isinstance(4, Shape)
+    assert not isinstance(Both("f16", 4, False, True), Shape)
 
 
 @pytest.mark.parametrize("record", [Both("f16", 4, False, True), Row(4), Plain(4)])

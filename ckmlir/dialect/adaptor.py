@@ -78,15 +78,18 @@ class Adaptor(TransformGraph, frozen=True, dict=True):
             )
         position = (dims[0] if dims else self.rank) if position is None else position
         kept = [dim for dim in range(self.rank) if dim not in dims]
-        before = [dim for dim in kept if dim < position]
-        count = transform.upper_count
-        places = [*range(len(before)), *range(len(before) + count, len(kept) + count)]
-        lengths = self.lengths if kept else ()
-        return self.transform(
-            [transform, *(PassThrough(lengths[dim]) for dim in kept)],
-            [list(dims), *([dim] for dim in kept)],
-            [list(range(len(before), len(before) + count)), *([place] for place in places)],
-        )
+        _exactly_once([*dims, *kept], self.rank, "dimension")
+        if kept:
+            self.lengths  # noqa: B018  a dimension of unknown length is refused
+        known, count = self._lengths, transform.upper_count
+        lowers, first = tuple(self.tops[dim] for dim in dims), len(known)
+        _check_fit(transform, [known[dim] for dim in lowers], count)
+        created = tuple(range(first, first + count))
+        before = [self.tops[dim] for dim in kept if dim < position]
+        behind = [self.tops[dim] for dim in kept if dim >= position]
+        found = replace(self, steps=(*self.steps, Step(transform, lowers, created)), tops=(*before, *created, *behind))
+        vars(found)["_lengths"] = (*known, *transform.upper_lengths)  # found once, not for each transform on top
+        return found
 
     def pad(self: Self, dim: int, left: Size, right: Size) -> Self:
         """`left` invalid indices before and `right` after dimension `dim`."""

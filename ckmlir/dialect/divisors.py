@@ -99,21 +99,22 @@ class Divisors:
 
     def _solve(self, item: ir.Value) -> None:
         """Find a value together with all that it depends on."""
-        depends: dict[ir.Value, list[ir.Value] | None] = {}
-        waiting = [item]
+        own = _sources(item)
+        if own is None or all(source in self._found for source in own):
+            self._found[item] = 1 if own is None else _evaluate(item, [self._found[source] for source in own])
+            return
+        depends: dict[ir.Value, list[ir.Value] | None] = {item: own}
+        waiting = list(own)
         while waiting:
             current = waiting.pop()
             if current not in depends and current not in self._found:
                 depends[current] = sources = _sources(current)
                 waiting += sources or ()
-        if len(depends) == 1 and not depends[item]:
-            self._found[item] = 1 if depends[item] is None else _evaluate(item, [])
-            return
         self._found.update(dict.fromkeys(depends, 0))
         changed = True
         while changed:
             changed = False
-            for current, sources in depends.items():
+            for current, sources in reversed(depends.items()):  # what others depend on first
                 found = [self._found[source] for source in sources or ()]
                 divisor = 1 if sources is None else _evaluate(current, found)
                 changed |= divisor != self._found[current]

@@ -78,6 +78,8 @@ class TransformGraph(Struct, frozen=True, dict=True):
     def with_multiples(self: Self, multiples: Mapping[int, int]) -> Self:
         """The same with run-time values known to be multiples of the numbers given, by number of the value."""
         known = {number: Symbol(number, multiple) for number, multiple in multiples.items()}
+        if all(known.get(one.index, one) == one for one in _symbols(self)):
+            return self
 
         def visit(size: Any) -> Any:
             if isinstance(size, Symbol):
@@ -100,7 +102,7 @@ class TransformGraph(Struct, frozen=True, dict=True):
         """How many run-time values must be bound."""
         return max(self.symbol_multiples, default=-1) + 1
 
-    @property
+    @cached_property
     def tables(self) -> frozenset[int]:
         """The numbers of those run-time values that are tables, not integers."""
         return frozenset(step.transform.table.index for step in self.steps if isinstance(step.transform, Indexing))

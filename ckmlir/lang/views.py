@@ -13,7 +13,7 @@ from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.padding import LeftPad, RightPad
 from ckmlir.dialect.reach import FAR, NEAR, REACHES
-from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.scalars import bits, name_of
 from ckmlir.dialect.symbols import Size, Symbol
 from ckmlir.dialect.transforms import Embed, Offset
 from ckmlir.dialect.types import TileType
@@ -214,7 +214,7 @@ class _Sizes:
             if not (-MOST if signed else 0) <= amount < MOST:
                 raise TracingError(f"{amount} is not a length or distance: those are 0 to 2^31 - 1 elements")
             return amount
-        if str(amount.type) != "i32":
+        if name_of(amount.type) != "i32":
             raise TracingError(f"lengths, strides and distances are i32, not {amount.type}; convert with .to('i32')")
         self.dynamic.append(amount)
         return Symbol(len(self.dynamic) - 1, amount.multiple or ALWAYS_ZERO)

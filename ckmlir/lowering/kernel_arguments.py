@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
-from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.scalars import bits, name_of
 from ckmlir.mlir import ir
 
 MANY = 256
@@ -49,4 +49,5 @@ def size_of(type_: ir.Type) -> int:
     """Bytes of an argument."""
     if isinstance(type_, ir.VectorType):
         return size_of(type_.element_type) * math.prod(map(int, type_.shape))
-    return POINTER_BYTES if str(type_).startswith("!llvm.ptr") else -(-bits(type_) // 8)
+    name = name_of(type_)  # kernels have the same few types over and over
+    return POINTER_BYTES if name.startswith("!llvm.ptr") else -(-bits(name) // 8)

@@ -2,6 +2,7 @@
 
 from ckmlir.dialect.build import integer, integer_of
 from ckmlir.dialect.notes import notes_of
+from ckmlir.dialect.scalars import name_of
 from ckmlir.lowering.accumulator_form import ACCUMULATION
 from ckmlir.lowering.codeobject import LEVEL
 from ckmlir.lowering.context import WAVE_SIZE, lds_symbol
@@ -63,7 +64,7 @@ def _attributes(function: ir.Operation, waves: int) -> dict[str, ir.Attribute]:
     """What the kernel is: name, arguments, size of its workgroups, level of optimization."""
     threads = waves * WAVE_SIZE
     types = ", ".join(
-        str(type_).removeprefix("!llvm.")
+        name_of(type_).removeprefix("!llvm.")
         for type_ in ir.FunctionType(function.attributes["function_type"].value).inputs
     )
     attributes = {

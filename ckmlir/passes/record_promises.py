@@ -85,7 +85,7 @@ def _keep_divisors(function: ir.Operation, promises: Sequence[ir.Operation]) -> 
     found: dict[int, int] = {}
     for promise in promises:
         item = promise.operands[0]
-        if promise.block == entry and producer(item) is None and str(item.type) in ("i32", "i64"):
+        if promise.block == entry and producer(item) is None and name_of(item.type) in ("i32", "i64"):
             number = ir.BlockArgument(item).arg_number
             found[number] = lcm(found.get(number, 1), integer_of(promise, "divisor"))
     if found:

@@ -54,6 +54,14 @@ def test_symbol_multiples_are_collected():
     assert twice.symbol_multiples == {0: 12}
 
 
+def test_lengths_are_carried_from_transform_to_transform():
+    """What one transform adds to the lengths of the others is what all transforms say together."""
+    rows, columns = Symbol(0, 4), Symbol(1)
+    view = Descriptor.naive((rows, columns, 6), (Symbol(2), 6, 1)).merge((1, 2)).right_pad(1, 3)
+    for one in (view, view.right_pad_to_multiple((16, 8)), view.insert(1, 5).unmerge(0, (4, rows)), view.freeze(0, 2)):
+        assert one.lengths == Descriptor.parse(str(one)).lengths
+
+
 def test_gather_through_a_table():
     view = Descriptor.packed((10, 8)).gather(0, 3, Symbol(0))
     assert view.tables == {0}
@@ -331,6 +339,7 @@ VIEW = Descriptor.packed((4, 8))
         (lambda: VIEW.merge((0, 2)), "no dimension 2"),
         (lambda: VIEW.unmerge(1, (3, 3)), "length of 9, the dimension has 8"),
         (lambda: VIEW.permute((0, 0)), "exactly once"),
+        (lambda: VIEW.merge((1, 1)), "exactly once"),
         (lambda: VIEW.transform([Merge((4, 8))], [[0]], [[0]]), "exactly once"),
         (lambda: VIEW.transform([Merge((4, 8)), PassThrough(8)], [[0], [1]], [[0], [1]]), "makes 1 dimensions of 2"),
         (lambda: VIEW.transform([Unmerge((2, 2))], [[0], [1]], [[0, 1]]), "lower and 1 upper"),

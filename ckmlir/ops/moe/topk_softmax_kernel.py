@@ -57,7 +57,7 @@ def _share(score: Scalar, largest: Scalar) -> Scalar:
 def _choose(block: RowBlock, scores: Tile) -> tuple[Tile, Tile]:
     """The scores and indices of the k best, in order, in the first k columns."""
     column = coordinates(scores, 1)
-    places = each_element(lambda at: (at < block.n).select(at, NOBODY), column)
+    places = each_element(lambda at: (at < block.n).select(at, NOBODY), column) if block.spec.pad_n else column
     none = full(scores.lengths, NOBODY, "i32", block.distribution)
     with loop(0, block.given.k, 1, carry=[scores, places, block.full(-INFINITY), none]) as step:
         left, at, best, indices = step.carried
