@@ -1,5 +1,5 @@
-"""A dimension that is padded up to whole units and merged behind another one, along which a loop walks: of the last unit
-at each place there is a part. What is behind it is zero, though elements of the next place lie there in memory.
+"""A dimension that is padded up to whole units and merged behind another one, along which a loop walks: of the last
+unit at each place there is a part. What is behind it is zero, though elements of the next place lie there in memory.
 """
 
 from __future__ import annotations

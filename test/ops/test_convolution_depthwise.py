@@ -163,6 +163,7 @@ NARROW: tuple[tuple[str, dict[str, Any]], ...] = (
     ("gfx942", {"g": 11, "window": 7, "pads": 3, "dtype": "f16"}), ("gfx950", {"g": 63, "dtype": "bf16"}),
     ("gfx90a", {"g": 127, "dtype": "bf16", "op": "silu(acc) + d0", "d_kind": "full"}),
     ("gfx942", {"g": 62, "window": 7, "pads": 3, "dtype": "f16"}), ("gfx90a", {"g": 21, "dtype": "i8"}),
+    ("gfx90a", {"g": 126, "window": 7, "pads": 3, "dtype": "bf16"}),
     ("gfx950", {"g": 2, "dtype": "f16"}),
 )  # fmt: skip
 
@@ -180,6 +181,36 @@ def test_narrow_loads_share_coordinates(chip: str, keys: dict[str, Any]) -> None
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
     sums = spec.block[0] * spec.block[1] // (spec.wave_count * WAVE_SIZE)
     assert len(steady_loop(kernel.code_object, kernel.kernel_name).instructions) <= 32 * sums
+
+
+@pytest.mark.parametrize(("groups", "keys", "block"), [
+    (126, {}, (16, 128, 1)), (126, {"window": 7}, (16, 128, 1)), (124, {}, (32, 128, 1)), (66, {}, (16, 128, 1)),
+    (126, {"dtype": "f32"}, (16, 128, 1)), (124, {"dtype": "i8"}, (32, 128, 1)),
+    (124, {"window": 5}, (64, 64, 1)), (124, {"dtype": "f32"}, (64, 64, 1)), (127, {}, (32, 64, 1)),
+    (62, {}, (32, 64, 1)), (130, {}, (32, 64, 1)), (128, {}, (64, 64, 1)), (126, {"k": 2}, (32, 64, 1)),
+])  # fmt: skip
+def test_rows_that_begin_anywhere_in_cache_lines(
+    groups: int, keys: dict[str, Any], block: tuple[int, int, int]
+) -> None:
+    """Pairs, and four elements in windows of few places, have blocks of 128 columns where no more blocks than that."""
+    problem = OPERATOR.problem(**{"n": 32, "g": groups, "c": 1, "k": 1, "image": (56, 56), **keys})
+    assert OPERATOR.spec(problem, GFX942).block == block
+
+
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx942", {"g": 126, "image": (5, 7)}),
+    *(pytest.param(*one, marks=pytest.mark.full) for one in (
+        ("gfx950", {"g": 124, "image": (11,), "dtype": "bf16", "strides": 2}),
+        ("gfx90a", {"g": 70, "image": (3, 4, 5), "dtype": "i8", "dilations": 2}),
+        ("gfx942", {"g": 126, "image": (6, 5), "dtype": "f32", "op": "silu(acc) + d0", "d_kind": "full"}),
+        ("gfx950", {"g": 68, "image": (4, 9), "dtype": "fp8", "window": (1, 5), "pads": (0, 2)}),
+    )),
+])  # fmt: skip
+def test_blocks_of_two_cache_lines(chip: str, keys: dict[str, Any]) -> None:
+    """Numbers, under all checkers."""
+    keys = {"n": 2, "c": 1, "k": 1, **keys}
+    assert OPERATOR.spec(OPERATOR.problem(**keys), get_target(chip)).block[1] == 128
+    run(chip, **keys)
 
 
 def test_blocks_of_few_rows() -> None:

@@ -11,6 +11,7 @@ from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator
 from ckmlir.ops.contraction.depthwise import NO_INSTRUCTION, DepthwiseSpec
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -19,6 +20,12 @@ SCHEDULES = ("v1", "v2", "unpipelined")
 """Of a loop without matrix instructions; the first is the default."""
 MOST_COLUMNS = 64
 """Of a block: rows of it are whole cache lines of 16-bit elements then."""
+WIDE_COLUMNS, NARROW_BYTES, FEW_PLACES = 128, 8, 9
+"""Of a block whose rows begin anywhere in cache lines: where lanes load at most so many bytes, of two elements, or
+of four in windows of so few places, and as few blocks do. By the model on gfx942 and gfx950, in us, 32 images
+of 56 x 56 by 3 x 3 with 126 channels: 26.4 and 21.7, with 64 columns 28.8 and 26.9; with 124 24.1 and 22.4,
+28.5 and 23.1, but by 5 x 5 64 and 65, 54 and 46.
+"""
 MOST_WEIGHTS = 64
 """Of a lane, in a place of the window."""
 MOST_LOADED = 64
@@ -43,13 +50,14 @@ REGISTERS_PER_LOAD = 3
 
 
 def depthwise_block(
-    columns: int, known: DepthwiseSpec, align: int, dtype: str
+    columns: int, known: DepthwiseSpec, align: int, dtype: str, places: int
 ) -> tuple[tuple[int, int, int], tuple[int, int]]:
     """The block for so many columns of y, of whole groups and as many rows as fill the lanes, and its waves, of images
-    of which lanes load `align` elements at once. Sums of two registers are half as many.
+    of which lanes load `align` elements at once, in windows of so many places. Sums of two registers are half as many.
     """
     found = known.multiplier
-    while found < min(columns, MOST_COLUMNS):
+    most = WIDE_COLUMNS if _is_wide(columns, known, align, dtype, places) else MOST_COLUMNS
+    while found < min(columns, most):
         found *= 2
     registers = find_dtype(accumulator_type(dtype)).bytes // 4
     most = SUMS if known.channels == known.multiplier == 1 else SUMS // 2
@@ -58,6 +66,14 @@ def depthwise_block(
         sums //= 2
     waves = min(SUMS // registers // sums, MOST_WAVES)
     return (sums * waves * WAVE_SIZE // found, found, 1), (waves, 1)
+
+
+def _is_wide(columns: int, known: DepthwiseSpec, align: int, dtype: str, places: int) -> bool:
+    """See `WIDE_COLUMNS`."""
+    if known.channels * known.multiplier > 1 or align * find_dtype(dtype).bytes > NARROW_BYTES:
+        return False
+    as_few = 2 * ceil_div(columns, WIDE_COLUMNS) == ceil_div(columns, MOST_COLUMNS)
+    return as_few and (align == 2 or (align == 4 and places <= FEW_PLACES))
 
 
 def groups_of_a_lane(spec: ContractionSpec) -> int:

@@ -92,7 +92,8 @@ class ConvFwd(ConvolutionOperator):
             yield from super().proposals(problem, target)
             return
         align, *_ = problem.aligned()
-        block, waves = depthwise_block(problem.n, problem.windows.described, align, problem.dtype)
+        places = prod(problem.windows.sliding.window)
+        block, waves = depthwise_block(problem.n, problem.windows.described, align, problem.dtype, places)
         for schedule in SCHEDULES:
             asked = replace(problem, mfma=NO_INSTRUCTION, epilogue=EPILOGUE)
             yield replace(self.planned(asked, Plan(schedule, block, waves), "store", target), slices=(1, 1))
