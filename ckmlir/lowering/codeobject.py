@@ -24,10 +24,11 @@ from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.notes import take_notes
 from ckmlir.errors import CkmlirError
 from ckmlir.files import cache_directory, user_directory, write_atomically
+from ckmlir.lowering.arms_in_loops import has_arms_in_loops
 from ckmlir.lowering.carried_registers import carried_beside_accumulators
 from ckmlir.lowering.child_process import ChildEnded, in_child_process
 from ckmlir.lowering.linker import Linker, link
-from ckmlir.lowering.metadata_note import KernelNotes, with_notes
+from ckmlir.lowering.metadata_note import KernelNotes, spilled_scalars, with_notes
 from ckmlir.lowering.resting_memory import INTEGER_ARITHMETIC, resting_memory
 from ckmlir.lowering.standard_error import captured_standard_error
 from ckmlir.mlir import PassManager, gpu_objects, ir, set_backend_option
@@ -68,6 +69,9 @@ and again: 448 elements of a thread that are loaded and stored by themselves too
 many instructions. Options are the whole process's, so such a kernel is compiled in a copy of it."""
 BUFFER_LOAD = "rocdl.raw.ptr.buffer.load"
 FROM_THE_END, SCHEDULER = "greedy-reverse-local-assignment", "enable-misched"
+KEEP_CHOICES = "structurizecfg-skip-uniform-regions"
+"""For kernels that choose between two arms in a loop (`arms_in_loops`), unless they keep scalar registers in lanes so:
+that costs more than the branch."""
 
 
 class CodeGenerationError(CkmlirError):
@@ -194,22 +198,13 @@ def _notes(kernels: ir.OpView, argument_names: Mapping[str, Sequence[str]]) -> d
 def _serialize(work: ir.Operation, form: str) -> bytes:
     """Replace the gpu.module of `work` by a binary of LLVM's `form` ("isa" or "bin"), and return that binary."""
     size = _size(work)
-    many_loads = size.most_loads > MANY_LOADS
-
-    def binary() -> bytes:
-        if many_loads:
-            set_backend_option(FROM_THE_END, True)
-            set_backend_option(SCHEDULER, False)
-        return _binary(work, form, size)
-
-    if many_loads or _carried(work) > MANY_REGISTERS:
-        try:
-            content, lines = in_child_process(binary)
-        except ChildEnded as end:
-            raise CodeGenerationError(_given_up(str(end), end.printed)) from None
-    else:
-        with captured_standard_error() as lines:
-            content = binary()
+    options = {FROM_THE_END: True, SCHEDULER: False} if size.most_loads > MANY_LOADS else {}
+    if size.branches and any(map(has_arms_in_loops, _kernels(work))):
+        options[KEEP_CHOICES] = True
+    content, lines = _compiled(work, form, size, options)
+    if KEEP_CHOICES in options and spilled_scalars(content):
+        del options[KEEP_CHOICES]
+        content, lines = _compiled(work, form, size, options)
     errors = [line for line in lines if ERROR.search(line)]
     if errors:
         # Turned round from LLVM's `error: file:line:column: text`.
@@ -217,6 +212,26 @@ def _serialize(work: ir.Operation, form: str) -> bytes:
     for line in lines:
         print(line, file=sys.stderr)
     return content
+
+
+def _compiled(work: ir.Operation, form: str, size: _Size, options: Mapping[str, bool]) -> tuple[bytes, list[str]]:
+    """LLVM's binary under some of its options, and what it prints. In a copy of the process, where there are options or
+    LLVM might give up, which leaves `work` as it is."""
+
+    def binary() -> bytes:
+        for name, choice in options.items():
+            set_backend_option(name, choice)
+        return _binary(work, form, size)
+
+    if options or _carried(work) > MANY_REGISTERS:
+        try:
+            content, lines = in_child_process(binary)
+        except ChildEnded as end:
+            raise CodeGenerationError(_given_up(str(end), end.printed)) from None
+        return content, lines
+    with captured_standard_error() as lines:
+        content = binary()
+    return content, lines
 
 
 def _given_up(end: str, printed: list[str]) -> str:

@@ -7,6 +7,7 @@ have; of notes it knows nothing. So the note of the relocatable object is writte
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from msgspec import Struct, field
 from ckmlir.codeobject.elf import FILE_HEADER, SECTION_HEADER, SHT_NOTE, ElfFile
 from ckmlir.codeobject.metadata import unpack_metadata
 
+ELF = b"\x7fELF"
 NOTE = struct.Struct("<III")
 OWNER, METADATA = b"AMDGPU\0", 32
 """Owner and type of the note (AMDGPUUsage, "Note Records", NT_AMDGPU_METADATA)."""
@@ -48,6 +50,15 @@ def with_notes(relocatable: bytes, notes: Mapping[str, KernelNotes]) -> bytes:
     fields[4:6] = len(data), len(packed)
     SECTION_HEADER.pack_into(data, place, *fields)
     return bytes(data + packed)
+
+
+def spilled_scalars(output: bytes) -> int:
+    """How many scalar registers kernels keep in lanes, by LLVM's output, which is assembly or a relocatable object."""
+    if not output.startswith(ELF):
+        return sum(map(int, re.findall(rb"\.sgpr_spill_count: *(\d+)", output)))
+    notes = (body for owner, kind, body in ElfFile(output).notes() if owner == "AMDGPU" and kind == METADATA)
+    kernels = [one for body in notes for one in unpack_metadata(body)["amdhsa.kernels"]]
+    return sum(int(one.get(".sgpr_spill_count", 0)) for one in kernels)
 
 
 def _noted(metadata: dict[str, Any], notes: Mapping[str, KernelNotes]) -> dict[str, Any]:

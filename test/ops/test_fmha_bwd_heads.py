@@ -13,6 +13,7 @@ from operator_runner import CHIPS
 from test_fmha_bwd_numerics import GROUP, PADDED, assert_same_bits, differentiate, launches
 
 from ckmlir.compiler import compile_kernel
+from ckmlir.lowering.metadata_note import spilled_scalars
 from ckmlir.ops import find_operator
 from ckmlir.ops.attention.backward import heads_kernel
 from ckmlir.ops.attention.backward import problem as backward
@@ -158,6 +159,18 @@ def test_registers(chip: str, dtype: str, d: int, mask: str) -> None:
         metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
         assert (metadata.vgpr_spill_count, metadata.private_segment_size) == (0, 0), part
         assert metadata.sgpr_spill_count == 0 or len(part) > 1 or (part and d < 64), part
+
+
+@pytest.mark.usefixtures("few")
+def test_a_choice_is_two_branches_where_one_leaves_too_few_registers() -> None:
+    """A scalar register would be in a lane; assembly that is kept beside the object is of the same code."""
+    target = get_target("gfx90a")
+    keys = {**SOME, "d": 96, "dtype": "bf16", "mask": "window:64,0,4", "dropout": 0.3, **STAYING}
+    kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(**keys), target), target, keep=("asm", "obj"))
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assembly, made = kernel.artifacts["asm"], kernel.artifacts["obj"]
+    assert isinstance(assembly, str) and isinstance(made, bytes)
+    assert metadata.sgpr_spill_count == spilled_scalars(made) == spilled_scalars(assembly.encode()) == 0
 
 
 @pytest.mark.usefixtures("few")
