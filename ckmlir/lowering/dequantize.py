@@ -27,13 +27,11 @@ from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.convert import convert, paired_halves, rounded_above, to_eight_bit, unlimited, upper_halves
 from ckmlir.lowering.halves import A_WORD, codes, number
 from ckmlir.lowering.octets import octets
-from ckmlir.lowering.packed import words_of
+from ckmlir.lowering.packed import LEAST, LOW, pair_of_fp8, words_of
 from ckmlir.lowering.storage import bitcast
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 
-LOW = 0x0F0F0F0F
-"""The lower half of every byte."""
 FIELDS = ((0x000F000F, 2.0**24), (0x00F000F0, 2.0**20))
 """Four bits of each half of a word, and what the f16 there is multiplied by to become their number."""
 
@@ -41,8 +39,6 @@ BOUND = 2.0**100
 """Of scales that larger factors of ours than `MOST_OF_FACTORS` are multiplied by; see `_limited`."""
 MOST_OF_FACTORS = 16.0
 """Of whose multiples of a scale nothing is promised where these are beyond f32."""
-LEAST = {"ocp": 2.0**9, "fnuz": 2.0**10}
-"""What one of the least denormals of fp8 (e4m3) is multiplied by to become 1."""
 
 
 class _Product(NamedTuple):
@@ -162,7 +158,7 @@ def _apart(
             ]
         if least is not None:
             for place in (0, 1, 4, 5):
-                pair = _pair(halves[place % 2], place >= A_WORD // 2, least / unit)
+                pair = pair_of_fp8(halves[place % 2], place >= A_WORD // 2, least / unit)
                 found |= {first + place + 2 * at: vectors.element(pair, at) for at in (0, 1)}
             continue
         for place in range(min(A_WORD, count - first)):
@@ -173,14 +169,6 @@ def _apart(
                 found[first + place] = value("arith.uitofp", f32, [octet])
     order = [place for place in found if place < count]
     return vectors.from_elements([found[place] for place in order]), unit, order
-
-
-def _pair(word: ir.Value, upper: bool, factor: float) -> ir.Value:
-    """Two bytes of a word, as fp8, times a power of two."""
-    type_, half = vectors.vector_type(2, ir.F32Type.get()), ir.BoolAttr.get(upper)
-    if factor == 1.0:
-        return value("rocdl.cvt.pk.f32.fp8", type_, [word], {"wordSel": half})
-    return value("rocdl.cvt.scalef32.pk.f32.fp8", type_, [word, _constant(factor)], {"srcLoHiSel": half})
 
 
 def _ordered(vector: ir.Value, order: Sequence[int]) -> ir.Value:

@@ -56,13 +56,13 @@ def _integers(packing: Packing, word: ir.Value) -> list[ir.Value]:
 def codes(packing: Packing, word: ir.Value, mask: int, beside: int = 0) -> ir.Value:
     """The integers of a mask, those with a sign as what they are and 8 more, and `beside` them bits that are set.
 
-    v_bfi_b32 takes each bit of one of two constants, as the word says (CDNA3 ISA, VOP3): where a sign is turned around
-    that is one instruction. LLVM would take it for an exclusive or and a mask.
+    v_bfi_b32 takes each bit of one of two constants, as the word says (CDNA3 ISA, VOP3): where a sign is turned around,
+    or bits are set, that is one instruction. LLVM would take it for an exclusive or and a mask, or two masks.
     """
-    if not packing.signed:
-        found = arith.andi(word, number(mask))
-        return arith.ori(found, number(beside)) if beside else found
-    ones, zeros = (beside | mask & ~SIGNS), (beside | mask & SIGNS)
+    if not packing.signed and not beside:
+        return arith.andi(word, number(mask))
+    turned = mask & SIGNS if packing.signed else 0
+    ones, zeros = beside | mask & ~turned, beside | turned
     return assembly(_i32(), [word, number(ones), number(zeros)], "v_bfi_b32 $0, $1, $2, $3", "=v,v,s,v")
 
 

@@ -31,6 +31,7 @@ from ckmlir.lowering.accumulator_form import MATRIX, use_accumulator_form
 from ckmlir.lowering.arrivals import arrive_together
 from ckmlir.lowering.bytes_as_dwords import use_dwords
 from ckmlir.lowering.context import WAVE_SIZE, Lowering
+from ckmlir.lowering.exact_conversions import mark_exact
 from ckmlir.lowering.handed_on import hand_on
 from ckmlir.lowering.keep_apart import keep_apart
 from ckmlir.lowering.kernel_function import declare_lds, finish_function
@@ -141,6 +142,7 @@ def lower_function(
     if not accumulation:
         lengthen_distances(matrix, target)
         wait_before_cuts(named.get(CUT, []), target)
+    mark_exact(named.get("ck.convert", []))
     use_dwords(function, [op for name in (SLICE, SHUFFLE) for op in named.get(name, [])])
     lds_bytes = reserved_lds(function, named.get("ck.lds_alloc", []), target)
     require_reachable(function, target, waves * WAVE_SIZE, lds_bytes)

@@ -3,7 +3,8 @@
 Both ways are exact, or rounded to nearest even; what is too large saturates. Arithmetic takes a code's fields to where
 f32 has them, in an exponent that is too small by a constant, which a multiplication makes up for; denormals of the
 format are denormals of f32 there. Back, adding and subtracting a power of two rounds at the format's last place.
-Integers are cut out of words, with their sign if they have one, and converted.
+Integers are cut out of words, with their sign if they have one, and converted; where the chip has fp8 they are small
+numbers of it, two of which it converts at once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.convert import EIGHT_BIT, convert, to_eight_bit, unlimited
-from ckmlir.lowering.halves import halves
+from ckmlir.lowering.halves import codes, halves
 from ckmlir.lowering.octets import octets
 from ckmlir.lowering.storage import bitcast
 from ckmlir.mlir import ir
@@ -28,6 +29,10 @@ SIGN = -(1 << 31)
 EXPONENTS = 0x7F800000
 MANTISSA, BIAS = 23, 127
 """Bits and bias of f32."""
+LOW = 0x0F0F0F0F
+"""The lower half of every byte."""
+LEAST = {"ocp": 2.0**9, "fnuz": 2.0**10}
+"""What one of the least denormals of fp8 (e4m3) is multiplied by to become 1."""
 SCALED = "scaled_convert"
 BLOCK = 32
 """Elements of six bits that an instruction converts."""
@@ -51,7 +56,7 @@ def _wide(state: Lowering, name: str, words: Sequence[ir.Value], count: int) -> 
     """Elements in words as f32."""
     packing = PACKED[name]
     if packing.is_integer:
-        return _integers(packing, words, count)
+        return _integers(packing, words, count) if state.target.fp8 is None else _few(state, packing, words, count)
     if state.target.has(SCALED) and packing.bits == 4:
         return _unpacked_pairs(words, count)
     if state.target.has(SCALED) and count == BLOCK:
@@ -144,6 +149,39 @@ def _integers(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Val
         found.append(back(_shifted(words[word], above - place), _constant(above)))
     name = "arith.sitofp" if packing.signed else "arith.uitofp"
     return value(name, _f32s(count), [vectors.from_elements(found)])
+
+
+def _few(state: Lowering, packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Value:
+    """Fields of four bits, alone in bytes, as multiples of the least denormal of fp8: two become f32 at once. Those
+    with a sign are 8 more until they are multiplied.
+    """
+    assert state.target.fp8 is not None
+    unit, found = 1.0 if state.target.has(SCALED) else LEAST[state.target.fp8], list[ir.Value]()
+    for word in words:
+        sources = [codes(packing, one, LOW) for one in (word, arith.shrui(word, _constant(packing.bits)))]
+        pairs = [
+            _whole(pair_of_fp8(source, upper, LEAST[state.target.fp8] / unit), unit, packing.least)
+            for upper in (False, True)
+            for source in sources
+        ]
+        found += [vectors.element(pairs[2 * upper + odd], at) for upper in (0, 1) for at in (0, 1) for odd in (0, 1)]
+    return vectors.from_elements(found[:count])
+
+
+def _whole(pair: ir.Value, unit: float, least: float) -> ir.Value:
+    """Two at a time: in the order in which they are needed LLVM would move them."""
+    if unit == 1.0:
+        return value("arith.addf", pair.type, [pair, _splat_float(least, 2)]) if least else pair
+    return value("math.fma", pair.type, [pair, _splat_float(unit, 2), _splat_float(least or -0.0, 2)])
+
+
+def pair_of_fp8(word: ir.Value, upper: bool, factor: float) -> ir.Value:
+    """Two bytes of a word, as fp8, times a power of two."""
+    half = ir.BoolAttr.get(upper)
+    if factor == 1.0:
+        return value("rocdl.cvt.pk.f32.fp8", _f32s(2), [word], {"wordSel": half})
+    factors = value("arith.constant", ir.F32Type.get(), [], {"value": ir.FloatAttr.get(ir.F32Type.get(), factor)})
+    return value("rocdl.cvt.scalef32.pk.f32.fp8", _f32s(2), [word, factors], {"srcLoHiSel": half})
 
 
 def _integer_codes(packing: Packing, source: ir.Value) -> list[ir.Value]:

@@ -18,6 +18,32 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
+  // Integers without a sign are multiples of the least denormal of fp8, and those with one 8 more; to bf16 nothing is
+  // rounded, where there is no instruction that does.
+  // CHECK-LABEL: llvm.func @from_integers
+  // GFX950-COUNT-4: rocdl.cvt.scalef32.pk.f32.fp8
+  // GFX950: arith.truncf
+  // GFX90A: arith.sitofp
+  // GFX90A-NOT: arith.minsi
+  // GFX90A: llvm.return
+  func.func @from_integers(%x: vector<4xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.unpack_fragment"(%x) {format = "i4"} : (vector<4xi8>) -> vector<8xf32>
+    %1 = "ck.convert"(%0) : (vector<8xf32>) -> vector<8xbf16>
+    return
+  }
+
+  // Sums of them may have more digits.
+  // CHECK-LABEL: llvm.func @from_sums
+  // GFX90A: arith.sitofp
+  // GFX90A: arith.minsi
+  // CHECK: llvm.return
+  func.func @from_sums(%x: vector<4xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.unpack_fragment"(%x) {format = "i4"} : (vector<4xi8>) -> vector<8xf32>
+    %1 = arith.addf %0, %0 : vector<8xf32>
+    %2 = "ck.convert"(%1) : (vector<8xf32>) -> vector<8xbf16>
+    return
+  }
+
   // Each conversion waits for the one before, which wrote a part of the same register.
   // CHECK-LABEL: llvm.func @to_four_bits
   // GFX950: llvm.inline_asm {{.*}}s_nop 0\0Av_cvt_scalef32_pk_fp4_f32 $0, $1, $2, 1.0\0As_nop 0\0Av_cvt_scalef32_pk_fp4_f32 $0, $3, $4, 1.0 op_sel:[0,0,1,0]
