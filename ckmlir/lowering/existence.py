@@ -21,7 +21,7 @@ from ckmlir.dialect.transform_graph import Step
 from ckmlir.dialect.transforms import Embed, Merge
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.index import Index
-from ckmlir.lowering.parts import Rate
+from ckmlir.lowering.parts import Rate, rate_of
 from ckmlir.lowering.place import OUT_OF_RANGE, Place
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.mlir import ir
@@ -76,9 +76,13 @@ def existence(
     return condition
 
 
-def paddings(place: Place) -> list[Step]:
-    """The paddings that the element may lie in."""
-    return [step for step in place.ground.descriptor.predicates() if not _holds_nothing(step, place)]
+def paddings(place: Place) -> Sequence[Step]:
+    """The paddings that the element may lie in, found once for a place."""
+    known: dict[str, tuple[Step, ...]] = vars(place)
+    if "paddings" not in known:
+        steps = place.ground.descriptor.predicates()
+        known["paddings"] = tuple(step for step in steps if not _holds_nothing(step, place))
+    return known["paddings"]
 
 
 def refused_by_moving(place: Place) -> bool:
@@ -174,6 +178,8 @@ def before_the_end(
     loop has come to is a number of 31 bits at most, as lengths are; a negative one counts as the largest. What other
     dimensions leave comes first: it is the same for the whole loop, before which it joins what else is.
     """
+    if not crowded and not any(map(_is_changed, (one for step in among for one in _compared(step, place)))):
+        return None
     left = _all_left_behind(place, among)
     if left is None:
         return None
@@ -187,6 +193,11 @@ def before_the_end(
     else:
         return None
     return [*((end - other).emit() for end, other in left.values()), *found] if found else None
+
+
+def _is_changed(coordinate: Index | int) -> bool:
+    """Whether a loop changes a coordinate."""
+    return isinstance(coordinate, Index) and any(rate_of(monomial) == Rate.STEP for monomial in coordinate.terms)
 
 
 def before_the_ends(place: Place) -> tuple[list[ir.Value], list[ir.Value]] | None:

@@ -168,7 +168,7 @@ class Ground:
         return base, rest.part(Rate.LANE, Rate.FIXED, constant=True), rest.part(Rate.STEP)
 
 
-class Place(Struct, frozen=True):
+class Place(Struct, frozen=True, dict=True):
     """Where an element of a view lies, as far as both kinds of address need it."""
 
     ground: Ground
