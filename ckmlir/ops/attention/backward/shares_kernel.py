@@ -37,7 +37,7 @@ from ckmlir.ops.attention.backward.parts_kernel import Atomic
 from ckmlir.ops.attention.backward.slot_table import Written
 from ckmlir.ops.attention.backward.walks_kernel import Body, Turn, in_dq, sides
 from ckmlir.ops.attention.loop.block_rows_kernel import OneHead
-from ckmlir.ops.attention.loop.work_kernel import Side, Work, first_lengths, last
+from ckmlir.ops.attention.loop.work_kernel import Side, Work, first_lengths
 from ckmlir.ops.listed_search import Listed
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -218,9 +218,20 @@ def block_at(spec: Any, given: Any, batch: Scalar, cost: Scalar, *, varied: bool
     blocks = key_blocks(spec, given, batch, varied=varied)
     head = blocks.head_at(cost)
     first = blocks.first(head)
-    place = last(lambda one: blocks.before(one) <= cost - first, blocks.count)
+    place = _last(lambda one: blocks.before(one) <= cost - first, blocks.count)
     begin, end = (first + blocks.before(one) for one in (place, place + 1))
     return Found(head, first, place, begin, end, blocks.low(place))
+
+
+def _last(holds: Callable[[Scalar], Scalar], count: Scalar) -> Scalar:
+    """The last number below a count, or 0, for which something holds that holds for 0 and up to some number."""
+    with while_loop(lambda low, high: low + 1 < high, carry=[count * 0, count]) as search:
+        low, high = search.carried
+        middle = (low + high) // 2
+        below = holds(middle)
+        search.carry(below.select(middle, low), below.select(high, middle))
+    found: Scalar = search.results[0]
+    return found
 
 
 def slot_of_piece(slots: Pointer, place: Scalar, keys: int, channels: int) -> View:

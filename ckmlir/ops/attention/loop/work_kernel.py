@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ckmlir.lang import Scalar, Tile, exit_unless, while_loop
+from ckmlir.lang import Scalar, Tile, exit_unless
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.loop.block_rows_kernel import BlockRows, HeadsTogether, OneHead
 from ckmlir.ops.attention.loop.loop_kernel import Form
@@ -175,17 +175,6 @@ def dealt(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Shared:
 
 SHARERS: Mapping[str, Callable[[Turn, FmhaFwdSpec, SimpleNamespace], Shared]] = {DEALT: dealt}
 """By orders in which blocks do not have as many shares each."""
-
-
-def last(holds: Callable[[Scalar], Scalar], count: Scalar) -> Scalar:
-    """The last number below a count, or 0, for which something holds that holds for 0 and up to some number."""
-    with while_loop(lambda low, high: low + 1 < high, carry=[count * 0, count]) as search:
-        low, high = search.carried
-        middle = (low + high) // 2
-        below = holds(middle)
-        search.carry(below.select(middle, low), below.select(high, middle))
-    found: Scalar = search.results[0]
-    return found
 
 
 def as_dealt(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
