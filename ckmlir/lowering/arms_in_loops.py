@@ -21,8 +21,9 @@ def has_arms_in_loops(blocks: list[ir.Block]) -> bool:
 
 def _meets(flow: Flow, place: int) -> bool:
     """Whether a block chooses between two that go on to the same one."""
-    arms = flow.following[place]
-    if len(set(arms)) != 1 + 1 or place in arms:
-        return False
-    first, second = (flow.following[arm] for arm in arms)
-    return len(first) == 1 and first == second and first[0] not in arms
+    match flow.following[place]:
+        case [first, second] if first != second:
+            meeting = flow.following[first]
+            return len(meeting) == 1 and meeting == flow.following[second] and meeting[0] not in (first, second)
+        case _:
+            return False
