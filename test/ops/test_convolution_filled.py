@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from convolution_cases import convolved
-from operator_runner import CHIPS, agree
+from operator_runner import CHIPS, agree, checked
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
@@ -75,6 +75,31 @@ def test_many_positions_of_odd_channels_are_filled() -> None:
     }  # fmt: skip
     for other in ({"n": 2}, {"c": 4}, {"c": 1}, {"g": 2}, {"window": 1, "pads": 0}, {"dilations": 2}):
         assert FORWARD.problem(**{**stem, **other}).multiplied is None
+
+
+@pytest.mark.parametrize(("keys", "is_filled"), [
+    ({}, True), ({"dtype": "i8"}, True), ({"strides": 2}, False),
+    ({"dtype": "f32"}, False), ({"c": 126}, False), ({"c": 33, "k": 512}, False), ({"n": 8, "image": (14, 14)}, False),
+    ({"c": 255, "k": 512, "image": (7, 7)}, True),
+])  # fmt: skip
+def test_long_sums_of_odd_channels_are_filled(keys: dict[str, Any], is_filled: bool) -> None:
+    """Also of fewer positions, where there are many products; not vectors, pairs, or elements of 32 bits."""
+    problem = FORWARD.problem(**{"n": 32, "c": 127, "k": 128, "image": (28, 28), **keys})
+    assert (problem.multiplied is not None) == is_filled
+
+
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx942", {"c": 115, "k": 33, "image": (5, 6)}),
+    pytest.param("gfx950", {"c": 129, "k": 16, "image": (9, 4), "dilations": (2, 1), "dtype": "i8"},
+                 marks=pytest.mark.full),
+    pytest.param("gfx90a", {"c": 345, "k": 20, "image": (17,), "dtype": "bf16"}, marks=pytest.mark.full),
+])  # fmt: skip
+def test_long_sums_of_odd_channels(chip: str, keys: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers, under all checkers, of few products as if they were many."""
+    monkeypatch.setattr(filled, "LARGE_PRODUCT", 1)
+    keys = {"n": 2, **keys}
+    assert FORWARD.problem(**keys).multiplied is not None
+    checked("conv_fwd", chip, keys)
 
 
 def test_pairs_of_channels_are_filled_for_many_columns() -> None:

@@ -52,6 +52,13 @@ FEWEST = 4
 """Places of a window of which channels are copied in pairs, or to more than a multiple of `MULTIPLE`."""
 LEAST_POSITIONS = 1 << 15
 """Fewer do not make up for two launches more: 128 blocks of 256."""
+LONG_SUM, LARGE_PRODUCT = 1 << 10, 1 << 28
+"""Of odd numbers of channels of 8 or 16 bits, which are loaded one by one, fewer positions do, where sums are so
+long and there are so many products. By the model on gfx942, gfx950 and gfx90a, in shares of the time without, by
+3 x 3: 32 images of 28 x 28, 127 to 128, .56, .46 and .62 (in f32 .96, .95 and 1.09), of 14 x 14 to 64 .70, .70
+and .78, of 7 x 7, 255 to 512, .57, .45 and .84. With fewer products, 8 of 14 x 14, 127 to 128, .85, .74 and 1.33;
+with shorter sums, 8 of 28 x 28, 33 to 128, 1.38, 1.32 and 1.42.
+"""
 
 
 class Filled(Struct, frozen=True):
@@ -64,11 +71,25 @@ class Filled(Struct, frozen=True):
     def of(shapes: Geometry, dtypes: tuple[str, str]) -> Filled | None:
         """Those that pay, if they are no larger than kernels address; None: a kernel takes arrays as they are."""
         found = Filled(shapes, dtypes)
-        if shapes.g > 1 or shapes.positions < LEAST_POSITIONS or not found._is_worth_it:
+        if shapes.g > 1 or not found._is_large or not found._is_worth_it:
             return None
         if shapes.places == 1 or shapes.sliding.dilation[-1] > 1:
             return None
         return found if "f64" not in dtypes and found.nbytes <= MAXIMUM_ARRAY_BYTES else None
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether the copies are little beside the product."""
+        shapes, length = self.shapes, self.shapes.c * self.shapes.places
+        products = shapes.positions * shapes.k * length
+        is_single = shapes.c % 2 > 0 and find_dtype(self.dtypes[0]).bytes <= 2
+        is_long = length >= LONG_SUM and products >= LARGE_PRODUCT and not self._is_strided
+        return shapes.positions >= LEAST_POSITIONS or (is_single and is_long)
+
+    @property
+    def _is_strided(self) -> bool:
+        """Whether more is copied than there are positions."""
+        return any(stride > 1 for stride in self.shapes.sliding.stride)
 
     @property
     def _is_worth_it(self) -> bool:
@@ -76,8 +97,7 @@ class Filled(Struct, frozen=True):
         channels = self.shapes.c
         if channels % 2:
             return channels >= LEAST_CHANNELS
-        strided = any(stride > 1 for stride in self.shapes.sliding.stride)  # a copy of more than there are positions
-        if channels % (2 * MULTIPLE) == 0 or strided or channels < LEAST_PAIRED or not self._computes_much:
+        if channels % (2 * MULTIPLE) == 0 or self._is_strided or channels < LEAST_PAIRED or not self._computes_much:
             return False
         shorter = channels % MULTIPLE > 0 and (channels <= MOST_OF_FOUR or self._multiple > MULTIPLE)
         return shorter or self._multiple == STEP
