@@ -4,7 +4,7 @@ A lane's access at or beyond the size reads zero or is dropped. The base is move
 arithmetic.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import product
 from math import gcd, prod
 from typing import NamedTuple
@@ -109,7 +109,7 @@ def resource(
         left = value("arith.extui", i64, [left])
         stride = value("arith.constant", i16, [], {"value": ir.IntegerAttr.get(i16, 0)})
         assert left.type == i64
-        parts = [moved, stride, left, _flags(state, pointer)]
+        parts = [moved, stride, left, _flags(state, pointer, (base.key, space.key, passed.key))]
         return value("rocdl.make.buffer.rsrc", ir.Type.parse("!llvm.ptr<8>"), parts)
 
     key = ("resource", pointer, base.key, space.key, passed.key, *only, None if beyond is None else beyond.key)
@@ -146,17 +146,25 @@ def _some_zero(state: Lowering) -> ir.Value:
     return state.some_zero
 
 
-def _flags(state: Lowering, pointer: ir.Value) -> ir.Value:
-    """The last word of a pointer's buffers.
+def _flags(state: Lowering, pointer: ir.Value, size: Hashable) -> ir.Value:
+    """The last word of a pointer's buffers; `size` is equal where they begin as far behind it and are as long.
 
     LLVM would keep this constant in one register where several buffers are made, and copy it to each; some of the
-    copies it then makes in each turn of a loop that reads them. So where an innermost loop is next, each pointer has a
-    word of its own, by assembly that does nothing. Elsewhere that would only take scalar registers.
+    copies it then makes in each turn of a loop that reads them. So where an innermost loop is next, the word comes by
+    assembly that does nothing. Elsewhere that would only take scalar registers.
+
+    Of buffers of one size, such as the matrices of two products, it has the size in common too, and loops copy both
+    words. Those of the second pointer and further ones have a word of their own, in loops as in front of them, by
+    assembly that reads the pointer, without which all would be taken for one. Kernels with many arguments have no
+    scalar registers for that: attention backward beside dropout would keep some in lanes.
     """
     constant, block = state.emit.constant(FLAGS), ir.InsertionPoint.current.block
-    if block in state.steps or not state.leads_to_loop(block):
+    alike = state.known_in_block(("pointer", size), lambda: pointer) != pointer and not state.has_many_arguments
+    if (block in state.steps and not alike) or not (block in state.steps or state.leads_to_loop(block)):
         return constant
-    return state.known_in_block(("flags", pointer), lambda: assembly(constant.type, [constant], "", "=s,0"))
+    read = [constant, pointer] if alike else [constant]
+    constraints = ",".join(("=s", "0", *("s" for _ in read[1:])))
+    return state.known_in_block(("flags", pointer), lambda: assembly(constant.type, read, "", constraints))
 
 
 def _reached(state: Lowering, size: ir.Value) -> ir.Value:

@@ -1,23 +1,26 @@
-// Where an innermost loop is next, each pointer's buffers have a last word of their own, by assembly that does nothing;
-// elsewhere, and where the loop makes buffers anew, it is a constant.
+// Where an innermost loop is next, the last word of buffers comes by assembly that does nothing; elsewhere, and where the
+// loop makes buffers anew, it is a constant. Of buffers of one size, the second pointer's have a word of their own.
 
-// RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
+// RUN: ckmlir-opt %s --ck-lower-fragments --cse | filecheck %s
 
 !view = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[16, 512], strides=[512, 1]); view(d0, d1) align 8">
 !window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[16, 512], strides=[512, 1]); view(d0, d1) align 8", [16, 32]>
 
 // CHECK-LABEL: llvm.func @before
+// CHECK-SAME: (%[[P:.*]]: !llvm.ptr<1> {llvm.inreg}, %[[Q:.*]]: !llvm.ptr<1> {llvm.inreg}, %{{.*}}: i1)
 // CHECK: %[[FLAGS:.*]] = arith.constant 159744 : i32
 // CHECK: %[[FIRST:.*]] = llvm.inline_asm "", "=s,0" %[[FLAGS]] : (i32) -> i32
 // CHECK: rocdl.make.buffer.rsrc %{{.*}}, %{{.*}}, %{{.*}}, %[[FIRST]]
-// CHECK: %[[SECOND:.*]] = llvm.inline_asm "", "=s,0" %[[FLAGS]] : (i32) -> i32
-// CHECK: rocdl.make.buffer.rsrc %{{.*}}, %{{.*}}, %{{.*}}, %[[SECOND]]
+// CHECK: %[[SECOND:.*]] = llvm.inline_asm "", "=s,0,s" %[[FLAGS]], %[[Q]] : (i32, !llvm.ptr<1>) -> i32
+// CHECK: %[[LIKE:.*]] = rocdl.make.buffer.rsrc %[[Q]], %{{.*}}, %{{.*}}, %[[SECOND]]
 // CHECK: ^bb1
 // CHECK-NOT: inline_asm
-// CHECK: rocdl.make.buffer.rsrc
+// CHECK: rocdl.make.buffer.rsrc %[[P]], %{{.*}}, %{{.*}}, %[[FLAGS]]
+// CHECK-NOT: {{inline_asm|make.buffer}}
+// CHECK: rocdl.raw.ptr.buffer.load %[[LIKE]]
 // CHECK: ^bb2
 // CHECK-NOT: inline_asm
-// CHECK: rocdl.make.buffer.rsrc
+// CHECK: rocdl.make.buffer.rsrc %[[Q]], %{{.*}}, %{{.*}}, %[[FLAGS]]
 // CHECK: llvm.return
 module attributes {ck.target = "gfx942"} {
   func.func @before(%p: !llvm.ptr<1>, %q: !llvm.ptr<1>, %c: i1) attributes {ck.waves = 1 : i32} {
@@ -33,6 +36,8 @@ module attributes {ck.target = "gfx942"} {
   ^bb1(%i: i32):
     %there = "ck.make_window"(%v, %zero, %i) : (!view, i32, i32) -> !window
     %d = "ck.load_fragment"(%there) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1, 2, 3>} : (!window) -> vector<4xf16>
+    %like = "ck.make_window"(%u, %zero, %i) : (!view, i32, i32) -> !window
+    %f = "ck.load_fragment"(%like) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1, 2, 3>} : (!window) -> vector<4xf16>
     %next = arith.addi %i, %k : i32
     cf.cond_br %c, ^bb1(%next : i32), ^bb2 {ck.advances = array<i32: 0>}
   ^bb2:

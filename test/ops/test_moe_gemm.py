@@ -172,20 +172,12 @@ def test_units_behind_the_places_taken_end_at_once() -> None:
     assert counts[0] < counts[1] / 4
 
 
-MORE_SCALAR = {("gfx90a", 16), ("gfx90a", 128), ("gfx942", 16), ("gfx942", 128), ("gfx950", 16)}
-
-
-def in_fragment_order(chip: str, unit: int) -> Any:
-    """Two products, which have two scalar instructions more than the bound on some chips (docs/testing.md)."""
-    missed = pytest.mark.xfail(reason="20 scalar instructions a turn, where 18 are allowed")
-    marks = [pytest.mark.full, *([missed] if (chip, unit) in MORE_SCALAR else [])]
-    return pytest.param(chip, {"unit": unit, "shuffled": 16, **FIRST}, marks=marks)
-
-
 @pytest.mark.parametrize(("chip", "keys"), [
     pytest.param("gfx90a", {"unit": 128, **SECOND}, marks=pytest.mark.full), ("gfx942", {"unit": 128, **FIRST}),
     ("gfx950", {"unit": 16, **FIRST}), pytest.param("gfx942", {"shuffled": 16}, marks=pytest.mark.full),
-    *[in_fragment_order(chip, unit) for chip in CHIPS for unit in (16, 32, 64, 128)],
+    ("gfx90a", {"unit": 16, "shuffled": 16, **FIRST}),
+    *[pytest.param(chip, {"unit": unit, "shuffled": 16, **FIRST}, marks=pytest.mark.full)
+      for chip in CHIPS for unit in (16, 32, 64, 128) if (chip, unit) != ("gfx90a", 16)],
 ])  # fmt: skip
 def test_the_steady_loop_is_that_of_one_product(chip: str, keys: dict[str, Any]) -> None:
     """Rows by a list cost it nothing: no vector arithmetic, few scalar instructions, nothing spilled, and proved."""

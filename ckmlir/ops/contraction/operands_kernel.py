@@ -134,18 +134,15 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
             combined(spec, name, name, row, work.arrays, work.distances, work.sizes[letter], work.sizes["k"])
             for name, row, letter in (("a", work.row, "m"), ("b", work.column, "n"))
         ]
-    names = zip(LDS_NAMES, spec.tensors[1:], strict=False)
-    return [
-        Kept("a", array(spec, work, "a").rows(work.row, spec.block[0]), spec.block[2])
-        if spec.sparse
-        else _matrix(spec, "a", array(spec, work, "a"), 0, work.row),
-        *(
-            _shifted(
-                _matrix(spec, known_as, array(spec, work, name), 1, work.column), _zero_points(spec, work, name)
-            )
-            for known_as, name in names
-        ),
+    a = array(spec, work, "a")
+    rows, depth = spec.block[0], spec.block[2]
+    first = Kept("a", a.rows(work.row, rows), depth) if spec.sparse else _matrix(spec, "a", a, 0, work.row)
+    b = array(spec, work, spec.tensors[1])
+    matrices = [
+        _shifted(_matrix(spec, known_as, b.at(work.arrays[name]), 1, work.column), _zero_points(spec, work, name))
+        for known_as, name in zip(LDS_NAMES, spec.tensors[1:], strict=False)
     ]
+    return [first, *matrices]
 
 
 def _shifted(found: Operand, zeros: ZeroPoints | None) -> Operand:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.reach import NEAR
-from ckmlir.lang import Scalar, Tile, View, Window, atomic_add, gather, load, scatter, scatter_add, store
+from ckmlir.lang import Pointer, Scalar, Tile, View, Window, atomic_add, gather, load, scatter, scatter_add, store
 
 Amount = Scalar | int
 
@@ -72,6 +73,10 @@ class Array(Struct, frozen=True):
         if self.told is None:
             return Following(self.view, row, count, self.block)
         return Listed(self.view, self.told.index(row, count), self.block)
+
+    def at(self, pointer: Pointer) -> Array:
+        """An array that lies in the same way behind another pointer; its sizes are these, not computed anew."""
+        return replace(self, view=View(pointer, self.view.descriptor, self.view.dynamic))
 
 
 class Following(Struct, frozen=True):
