@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from launch_orders import in_any_order
-from operator_runner import CHIPS, agree
+from operator_runner import CHIPS, agree, outcome
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
@@ -392,3 +392,18 @@ def test_a_result_of_another_product_is_out_of_tolerance() -> None:
     swapped = {"c_0": result["c_1"], "c_1": result["c_0"]}
     assert not any(one.ok for one in check_outputs(GROUPED, problem, arrays, swapped, GFX942))
     assert result["c_0"].dtype == numpy_dtype("f16", GFX942)
+
+
+def test_parts_that_overflow_are_those_of_the_kernel_of_all() -> None:
+    """Of 64 rows alone `gemm` would have one part of 128 along K, and the sum would be -inf; here there are two, of
+    which memory adds the second as +inf.
+    """
+
+    def spoiled(problem: Any, arrays: dict[str, Any]) -> dict[str, Any]:
+        a, b = np.zeros_like(arrays["a_0"]), np.ones_like(arrays["b_0"])
+        a[1, 28], a[1, 64:] = -np.inf, 30000
+        return {**arrays, "a_0": a, "b_0": b}
+
+    keys = {"m": (64, 128), "n": 256, "k": 128, "split_k": 3, "reduction": "atomic"}
+    found = outcome(GROUPED, "gfx90a", keys, prepared=spoiled)
+    assert np.isnan(found.outputs["c_0"][1].astype(np.float64)).all()

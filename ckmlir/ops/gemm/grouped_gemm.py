@@ -309,11 +309,12 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
         reference: Mapping[str, Array],
         target: Target,
     ) -> dict[str, Tolerance]:
-        """Those of `gemm`, product by product."""
-        found = []
+        """Those of `gemm`, product by product, with as many parts as the kernel of all has."""
+        found, spec = [], self.spec(problem, target)
         for number, one in enumerate(problem.products):
             given = arrays_of(problem, number, {**arrays, **reference})
-            found.append(self.single.tolerances(one, given, {"c": given["c"]}, target)["c"])
+            added = parts_of_product(one, spec, target)[1] if one.reduction == "atomic" else 1
+            found.append(self.single._tolerance(one, given, given["c"], target, added=added))
         if not any(one.name == "c" for one in problem.shared):
             return {named("c", number): one for number, one in enumerate(found)}
         shapes = [(one.m, one.n) for one in problem.products]
