@@ -94,8 +94,10 @@ def test_sizes_at_the_ends(keys: dict[str, Any]) -> None:
 
 
 def test_no_patches_whose_other_lengths_are_more_than_numpy_counts() -> None:
-    """A length of 0 makes them none, and the gradient zeros."""
+    """A length of 0 makes them none, and the gradient zeros; also where another is beyond 31 bits with its padding."""
     agree("conv_bwd_weight", "gfx950", n=2500, c=8, k=8, image=(4095, 0, 2**31 - 1))
+    agree("conv_bwd_weight", "gfx950", n=2, c=8, k=8, image=(0, 2**31 - 1), pads=(1, 4))
+    agree("conv_bwd_weight", "gfx950", n=0, c=8, k=8, image=(5, 2**31 - 1), pads=(1, 4))
 
 
 def test_many_positions_are_shared() -> None:

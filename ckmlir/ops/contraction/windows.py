@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from ckmlir.ops.contraction.contraction_spec import DEPTHWISE
 from ckmlir.ops.contraction.depthwise import DepthwiseSpec
 from ckmlir.ops.contraction.residues import CHANNELS, ResiduesSpec, known_channels
+from ckmlir.ops.request import MAXIMUM_SIZE
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, PARAMETERS, Sliding, image_steps
 
 PARTS = ("forward", "weight", "places", "units")
@@ -145,4 +146,6 @@ class Windows(Struct, frozen=True):
         steps = [self.place] * (self.sliding.rank + 1) if empty else image_steps(self.sliding, self.place)
         steps = steps if self.steps is None else list(self.steps)
         other = pitches[1 if self.image == "a" else 0]
-        return (self.images, self.channels, *geometry, *self.sliding.positions, *steps, other)
+        # Along one dimension there are more only where along others, or of images, there are none.
+        positions = [min(number, MAXIMUM_SIZE) for number in self.sliding.positions]
+        return (self.images, self.channels, *geometry, *positions, *steps, other)
