@@ -80,7 +80,7 @@ class Adaptor(TransformGraph, frozen=True, dict=True):
         kept = [dim for dim in range(self.rank) if dim not in dims]
         _exactly_once([*dims, *kept], self.rank, "dimension")
         if kept:
-            self.lengths  # noqa: B018  a dimension of unknown length is refused
+            _ = self.lengths  # raises where a dimension is of unknown length
         known, count = self._lengths, transform.upper_count
         lowers, first = tuple(self.tops[dim] for dim in dims), len(known)
         _check_fit(transform, [known[dim] for dim in lowers], count)
