@@ -155,11 +155,13 @@ def _flags(state: Lowering, pointer: ir.Value, size: Hashable) -> ir.Value:
 
     Of buffers of one size, such as the matrices of two products, it has the size in common too, and loops copy both
     words. Those of the second pointer and further ones have a word of their own, in loops as in front of them, by
-    assembly that reads the pointer, without which all would be taken for one. Kernels with many arguments have no
-    scalar registers for that: attention backward beside dropout would keep some in lanes.
+    assembly that reads the pointer, without which all would be taken for one. Kernels with many arguments, or with
+    loops in a loop, have no scalar registers for that: attention backward would keep some in lanes. Loops that multiply
+    nothing have no time for it: adding parts of attention took 51 scalar instructions a step instead of 38.
     """
     constant, block = state.emit.constant(FLAGS), ir.InsertionPoint.current.block
-    alike = state.known_in_block(("pointer", size), lambda: pointer) != pointer and not state.has_many_arguments
+    able = state.is_one_product and not state.has_many_arguments
+    alike = able and state.known_in_block(("pointer", size), lambda: pointer) != pointer
     if (block in state.steps and not alike) or not (block in state.steps or state.leads_to_loop(block)):
         return constant
     read = [constant, pointer] if alike else [constant]

@@ -17,6 +17,7 @@ from ckmlir.lowering.kernel_arguments import KernelArguments
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.quads import mark_same_in_quad, split_at_quads
 from ckmlir.mlir import ir
+from ckmlir.passes.flow import Flow
 from ckmlir.passes.pipeline_loops import IN_PIECES
 from ckmlir.targets import Target
 
@@ -57,6 +58,8 @@ class Lowering(Struct):
     """Whether scalar registers are short, since arguments fill most of them."""
     is_straight: bool = False
     """Whether every operation runs once: no loops and no branches."""
+    is_one_product: bool = False
+    """Whether the loops multiply matrices, and none is in another, which would have scalars of its own to keep."""
 
     def __post_init__(self) -> None:
         self.emit.divisor_of = Divisors().of
@@ -65,6 +68,7 @@ class Lowering(Struct):
         self.in_pieces = IN_PIECES in self.function.attributes
         self.has_many_arguments = KernelArguments(self.function.regions[0].blocks[0]).are_many
         self.is_straight = len(self.function.regions[0].blocks) == 1
+        self.is_one_product = not self.is_straight and _is_one_product(self.function)
 
     def begin(self, uses_lds: bool) -> None:
         """Create the thread's own indices at the start of the kernel, where they dominate everything."""
@@ -205,6 +209,14 @@ def _steps(function: ir.Operation) -> set[ir.Block]:
             steps.update(branch.successors[number] for number in ir.DenseI32ArrayAttr(branch.attributes[ADVANCES]))
             del branch.attributes[ADVANCES]
     return steps
+
+
+def _is_one_product(function: ir.Operation) -> bool:
+    blocks = list(function.regions[0].blocks)
+    if not any(op.operation.name == "ck.mfma" for block in blocks for op in block.operations):
+        return False
+    flow = Flow(blocks)
+    return len(flow.loops) == len(flow.outermost)
 
 
 def lds_symbol(function: ir.Operation) -> str:

@@ -1,5 +1,6 @@
 // Where an innermost loop is next, the last word of buffers comes by assembly that does nothing; elsewhere, and where the
-// loop makes buffers anew, it is a constant. Of buffers of one size, the second pointer's have a word of their own.
+// loop makes buffers anew, it is a constant. Of buffers of one size of a product, the second pointer's have a word
+// of their own.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments --cse | filecheck %s
 
@@ -26,6 +27,7 @@ module attributes {ck.target = "gfx942"} {
   func.func @before(%p: !llvm.ptr<1>, %q: !llvm.ptr<1>, %c: i1) attributes {ck.waves = 1 : i32} {
     %zero = arith.constant 0 : i32
     %k = arith.constant 32 : i32
+    %none = arith.constant dense<0.0> : vector<16xf32>
     %v = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !view
     %u = "ck.make_view"(%q) : (!llvm.ptr<1>) -> !view
     %w = "ck.make_window"(%v, %zero, %zero) : (!view, i32, i32) -> !window
@@ -38,6 +40,7 @@ module attributes {ck.target = "gfx942"} {
     %d = "ck.load_fragment"(%there) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1, 2, 3>} : (!window) -> vector<4xf16>
     %like = "ck.make_window"(%u, %zero, %i) : (!view, i32, i32) -> !window
     %f = "ck.load_fragment"(%like) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1, 2, 3>} : (!window) -> vector<4xf16>
+    %m = "ck.mfma"(%a, %b, %none) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (vector<4xf16>, vector<4xf16>, vector<16xf32>) -> vector<16xf32>
     %next = arith.addi %i, %k : i32
     cf.cond_br %c, ^bb1(%next : i32), ^bb2 {ck.advances = array<i32: 0>}
   ^bb2:
