@@ -130,7 +130,13 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx950", {"m": 28, "n": 1024, "k": 8192}, "v4", (16, 64, 128), (1, 4)),
     # Loads of single bytes: three steps of two lines would be too many.
     ("gfx942", {"m": 16, "n": 512, "k": 333, "dtype": "fp8"}, "mem3", (16, 64, 128), (1, 4)),
+    # One block: four steps on their way in parts of K with short products, unless bytes are turned.
     ("gfx942", {"m": 64, "n": 64}, "compv4", (64, 64, 64), (2, 2)),
+    ("gfx950", {"m": 32, "n": 48, "k": 20000, "layout": "CRR"}, "v4", (64, 64, 64), (2, 2)),
+    ("gfx90a", {"m": 64, "n": 64, "k": 65536}, "compv4", (64, 64, 64), (2, 2)),
+    ("gfx950", {"m": 64, "n": 64, "k": 65536, "dtype": "fp8"}, "v4", (64, 64, 128), (2, 2)),
+    ("gfx950", {"m": 64, "n": 64, "k": 65536, "dtype": "fp8", "layout": "CRR"}, "compv4", (64, 64, 128), (2, 2)),
+    ("gfx942", {"m": 64, "n": 64, "k": 65536, "dtype": "f32"}, "compv4", (64, 64, 32), (2, 2)),
     ("gfx942", {**LARGE, "schedule": "ping_pong"}, "ping_pong", (256, 256, 64), (2, 4)),
     # The named block stays: one buffer where two do not fit.
     ("gfx942", {"block": (256, 256, 64), "wave": (2, 4)}, "compv3", (256, 256, 64), (2, 4)),
@@ -281,6 +287,14 @@ def test_slices_of_blocks_that_are_no_powers_of_two(
     op, keys = "gelu(acc + d0) * d1", {"d_kind": ("row", "full"), "schedule": "ping_pong" if 224 in block else "compv3"}
     spec = default("gfx942", **LARGE, op=op, block=block, wave=wave, epilogue="cshuffle", **keys)
     assert spec.slices == slices
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_block_in_parts_is_right_and_clean(layout: str) -> None:
+    """Ragged, with four steps of K on their way."""
+    keys = {"m": 40, "n": 56, "k": 3008, "layout": layout, "reduction": "workspace"}
+    assert default("gfx950", **keys).schedule == "v4"
+    checked("gemm", "gfx950", keys)
 
 
 @pytest.mark.full

@@ -37,7 +37,7 @@ def cycles(chip: str, keys: dict[str, Any]) -> float:
     ("gfx942", {"m": 64, "n": 1024, "k": 4096, "dtype": "f32"}, (32, 32, 64), 8, "compv4"),
     ("gfx942", {"m": 28, "n": 2048, "k": 2048, "dtype": "fp8"}, (16, 16, 256), 1, "v4"),
     ("gfx942", {"m": 64, "n": 1024, "k": 4096, "split_k": 1}, (16, 16, 128), 1, "v4"),  # as is best with one part
-    ("gfx942", {"m": 64, "n": 64, "k": 65536}, (64, 64, 64), 79, "compv4"),  # one block
+    ("gfx942", {"m": 64, "n": 64, "k": 65536}, (64, 64, 64), 79, "v4"),  # one block
     ("gfx950", {"m": 64, "n": 384, "k": 1536, "dtype": "f32"}, (32, 32, 64), 8, "v4"),  # all steps on their way
     ("gfx950", {"m": 64, "n": 4096, "k": 4096}, (32, 64, 128), 2, "mem3"),  # short products
 ])  # fmt: skip

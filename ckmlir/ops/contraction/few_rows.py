@@ -66,7 +66,10 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
     (`LowBlocks`). Patches that are loaded four bytes at a time have blocks of 32 x 32, whose lanes have few loads; long
     sums of such or of transposed matrices blocks of 64 x 64 (`SQUARES`).
     """
-    if not 0 < wish.m <= MOST_ROWS or wish.n <= MOST_ROWS or wish.arrays > 2 or wish.waves or wish.schedule:
+    if not 0 < wish.m <= MOST_ROWS or wish.arrays > 2 or wish.waves or wish.schedule:
+        return
+    if wish.n <= MOST_ROWS:
+        yield from _one_block(wish, target)
         return
     low = _best(wish, target)
     if _in_squares(wish, low, target):
@@ -77,6 +80,22 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
     if wish.merged and wish.load_bytes == NARROWEST_FOR_TWO_STEPS and wish.layout[:2] == "CR":
         yield from _plans((HIGH, HIGH, elements_in(CACHE_LINE, wish.dtype)), schedules)
     yield from _plans(low, _schedules(wish, low, schedules, target))
+
+
+def _one_block(wish: Wish, target: Target) -> Iterator[Plan]:
+    """Of a product that is one block of C, if parts of K have few products to hide what they wait for. By the model,
+    all kernels in cycles of `compv4` and of `ALONE`, f16: 64 x 64 x 65536 in CRR on gfx942 20418, 17420, on gfx950
+    19367, 15253, in RCR 18590, 17536 and 19425, 15503; 32 x 48 x 20000 12275, 10953 and 15096, 13052. fp8 64 x 64 x
+    131072 in RCR 18574, 17500 and 18117, 15967, but bytes across K, which take registers of their own, 20502, 20722 and
+    20581, 22195.
+    """
+    shape = (SMALL, SMALL, elements_in(CACHE_LINE, wish.dtype))
+    low = _low(wish, shape, target)
+    products = low.products * ceil_div(low.tiles, target.simds)
+    is_short = 0 < products < LONG_PRODUCTS and _is_wide(wish) and not wish.merged
+    is_turned = bits_of(wish.dtype) == 8 and wish.layout[:2] != "RC"
+    if is_short and not is_turned and (wish.parts or low.best_parts(target)) > 1:
+        yield Plan(ALONE, shape, FOUR_WAVES)
 
 
 def _in_squares(wish: Wish, low: tuple[int, int, int], target: Target) -> bool:
