@@ -160,8 +160,7 @@ def _flags(state: Lowering, pointer: ir.Value, size: Hashable) -> ir.Value:
     nothing have no time for it: adding parts of attention took 51 scalar instructions a step instead of 38.
     """
     constant, block = state.emit.constant(FLAGS), ir.InsertionPoint.current.block
-    able = state.is_one_product and not state.has_many_arguments
-    alike = able and state.known_in_block(("pointer", size), lambda: pointer) != pointer
+    alike = state.has_spare_scalars and state.known_in_block(("pointer", size), lambda: pointer) != pointer
     if (block in state.steps and not alike) or not (block in state.steps or state.leads_to_loop(block)):
         return constant
     read = [constant, pointer] if alike else [constant]

@@ -58,8 +58,9 @@ class Lowering(Struct):
     """Whether scalar registers are short, since arguments fill most of them."""
     is_straight: bool = False
     """Whether every operation runs once: no loops and no branches."""
-    is_one_product: bool = False
-    """Whether the loops multiply matrices, and none is in another, which would have scalars of its own to keep."""
+    has_spare_scalars: bool = False
+    """Whether the scalar unit and its registers have room in loops: these multiply matrices, which hides what it does,
+    none is in another, which would keep scalars of its own, and there are few arguments."""
 
     def __post_init__(self) -> None:
         self.emit.divisor_of = Divisors().of
@@ -68,7 +69,7 @@ class Lowering(Struct):
         self.in_pieces = IN_PIECES in self.function.attributes
         self.has_many_arguments = KernelArguments(self.function.regions[0].blocks[0]).are_many
         self.is_straight = len(self.function.regions[0].blocks) == 1
-        self.is_one_product = not self.is_straight and _is_one_product(self.function)
+        self.has_spare_scalars = not (self.is_straight or self.has_many_arguments) and _multiplies_flat(self.function)
 
     def begin(self, uses_lds: bool) -> None:
         """Create the thread's own indices at the start of the kernel, where they dominate everything."""
@@ -211,7 +212,8 @@ def _steps(function: ir.Operation) -> set[ir.Block]:
     return steps
 
 
-def _is_one_product(function: ir.Operation) -> bool:
+def _multiplies_flat(function: ir.Operation) -> bool:
+    """Whether a kernel multiplies matrices, and none of its loops is in another."""
     blocks = list(function.regions[0].blocks)
     if not any(op.operation.name == "ck.mfma" for block in blocks for op in block.operations):
         return False

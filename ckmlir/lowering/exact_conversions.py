@@ -20,7 +20,7 @@ TAKING = ("vector.extract_strided_slice", "vector.shuffle", "vector.extract", "v
 
 
 def mark_exact(conversions: Sequence[ir.Operation]) -> None:
-    """Mark conversions to bf16 of nothing but elements of packed types."""
+    """Mark conversions to bf16 whose elements all come from packed types."""
     for op in conversions:
         if name_of(op.results[0].type.element_type) == "bf16" and _is_unpacked(op.operands[0]):
             op.attributes[EXACT] = ir.UnitAttr.get(op.context)

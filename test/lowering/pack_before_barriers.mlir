@@ -1,5 +1,6 @@
-// Bytes that came one by one, or in pairs, and are written to LDS behind a barrier are joined in front of it, and LLVM's scheduler keeps them there;
-// larger elements stay behind it, and so do bytes of a kernel whose order is given piece by piece.
+// Bytes that came one by one, or in pairs, and are written to LDS behind a barrier are joined in front of it, and LLVM's
+// scheduler keeps them there; larger elements stay behind it, and so do bytes of a kernel whose order is given piece by
+// piece.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 

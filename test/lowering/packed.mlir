@@ -18,8 +18,8 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
-  // Integers without a sign are multiples of the least denormal of fp8, and those with one 8 more; to bf16 nothing is
-  // rounded, where there is no instruction that does.
+  // Integers without a sign are multiples of the least denormal of fp8, and those with one 8 more. Chips
+  // without an instruction that rounds to bf16 take the upper halves.
   // CHECK-LABEL: llvm.func @from_integers
   // GFX950-COUNT-4: rocdl.cvt.scalef32.pk.f32.fp8
   // GFX950: arith.truncf

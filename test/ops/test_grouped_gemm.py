@@ -297,6 +297,27 @@ def test_who_is_told_to_stay_reads_tensors_behind_the_sums(chip: str) -> None:
     agree("grouped_gemm", chip, **keys)
 
 
+def test_who_looks_for_products_keeps_no_register_in_a_lane() -> None:
+    """Beside four D tensors, where what a search begins with takes scalar registers from turn to turn."""
+    target = get_target("gfx90a")
+    keys = {"m": "1000,300,77", "n": "1023,515,333", "k": "4096,512,777", "layout": "CRR", "persistent": 1}
+    keys |= {"dtype": "bf16", "op": "silu(acc * d0 + d1) * alpha + d2 * beta + d3"}
+    kernel = compile_kernel(GROUPED, GROUPED.spec(GROUPED.problem(**keys), target), target)
+    assert kernel.code_object.kernel(kernel.kernel_name).metadata.sgpr_spill_count == 0
+
+
+@pytest.mark.parametrize("persistent", [0, 1])
+def test_one_of_64_products_is_found_as_soon_as_one_of_two(persistent: int) -> None:
+    """All lanes look for it at once: no workgroup executes an instruction more."""
+    counts = []
+    for products in (2, 64):
+        problem = GROUPED.problem(m=(16,) * products, n=16, k=32, persistent=persistent)
+        device = open_device("sim", GFX942)
+        run_operator(GROUPED, problem, GROUPED.inputs(problem, GFX942), GFX942, device)
+        counts.append(device.last_statistics.wave_instructions / products)
+    assert counts[0] == counts[1]
+
+
 def test_who_is_told_to_stay_stores_single_elements_without_lanes() -> None:
     """A GELU with bias and residual: the next block's numbers are not kept while C is written, and are right."""
     spec = GROUPED.spec(GROUPED.problem(**SINGLE, persistent=1), GFX942)

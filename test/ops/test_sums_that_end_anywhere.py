@@ -1,5 +1,5 @@
-"""Products whose K is no multiple of a step, and lies across the rows of memory: a buffer that moves with the loop ends
-with the matrix, so that no lane compares rows with its end.
+"""Products whose K is not a multiple of a step, and lies across the rows of memory: a buffer that moves with the loop
+ends with the matrix, so that no lane compares rows with its end.
 """
 
 from __future__ import annotations

@@ -63,8 +63,9 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
     """Plans of a product of at most 64 rows, the best first; none for others, or where schedule or waves are named.
 
     Blocks are those of `_shapes` that take the least time with as many parts of K as pay, or as are asked for
-    (`LowBlocks`). Patches that are loaded four bytes at a time have blocks of 32 x 32, whose lanes have few loads; long
-    sums of such or of transposed matrices blocks of 64 x 64 (`SQUARES`).
+    (`LowBlocks`). With at most 64 columns too there is one block (`_one_block`). Patches that are loaded four bytes
+    at a time have blocks of 32 x 32, whose lanes have few loads; long sums of such or of transposed matrices blocks
+    of 64 x 64 (`SQUARES`).
     """
     if not 0 < wish.m <= MOST_ROWS or wish.arrays > 2 or wish.waves or wish.schedule:
         return

@@ -74,11 +74,11 @@ class PersistentTable(Table):
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `Walk`."""
-        own = workgroup_id(0)
-        asked = _begins(spec, given).first_asked()
+        begins, own = _begins(spec, given), workgroup_id(0)
+        asked = begins.first_asked()
         end = _first_block(spec, given, given.products)
         exit_unless(own < end)
-        product = _begins(spec, given).last(own, asked)
+        product = begins.last(own, asked)
         work = self._listed(spec, given, product, own)
         start, begun = [product, *_handed(spec, work)], begun_if(own < end, body, work)
         with while_loop(lambda first, place, end, *_: first + place < end, carry=[0, own, end, *start, *begun]) as turn:
@@ -89,7 +89,7 @@ class PersistentTable(Table):
             first, place = first + given.workgroups, given.workgroups - 1 - place
             end = self._end(spec, given, end)
             with when(first + place < end, otherwise=own_part) as goes_on:
-                product = _begins(spec, given).last(first + place, asked)
+                product = begins.last(first + place, asked)
                 goes_on.give(product, *_handed(spec, self._listed(spec, given, product, first + place)))
             following = goes_on.results
             there = begun_if(first + place < end, body, _resumed(spec, following[1:]))
@@ -192,12 +192,10 @@ def _pointer(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, nam
 
 
 def _begins(spec: ContractionSpec, given: SimpleNamespace) -> Listed:
-    """The numbers of the products' first blocks. A turn counts the products anew: what follows from how many there are
-    would take scalar registers from turn to turn.
-    """
+    """The numbers of the products' first blocks."""
     columns = _columns(spec)
     numbers = given.table.to("i32").offset(2 * columns.index("first"))
-    return Listed(numbers, given.products.anew(), spec.wave_count, 2 * len(columns))
+    return Listed(numbers, given.products, spec.wave_count, 2 * len(columns))
 
 
 def _first_block(spec: ContractionSpec, given: SimpleNamespace, product: Scalar) -> Scalar:
