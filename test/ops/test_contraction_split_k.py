@@ -124,10 +124,10 @@ def test_shares_of_many_parts_are_added_behind_them() -> None:
 def test_how_many_shares_and_parts_on_their_way() -> None:
     """More of many parts, and no shares where C has enough workgroups by itself."""
     operator = find_operator("sum_parts")
-    requests = [(1, 64), (5, 64), (6, 64), (11, 64), (12, 64), (47, 768), (48, 768), (48, 769)]
+    requests = [(4, 64), (5, 64), (6, 64), (11, 64), (12, 64), (47, 768), (48, 768), (48, 769)]
     specs = [operator.spec(operator.problem(parts=parts, shape=(rows, 64)), GFX942) for parts, rows in requests]
     found = [(one.shares, one.ahead) for one in specs]
-    assert found == [(1, 4), (1, 4), (1, 8), (1, 8), (2, 8), (2, 8), (16, 8), (1, 8)]
+    assert found == [(1, 4), (1, 8), (1, 8), (1, 8), (2, 8), (2, 8), (16, 8), (1, 8)]
     wrong = [replace(specs[0], shares=3), replace(specs[0], shares=128), replace(specs[0], ahead=MOST_AHEAD + 1)]
     refused = [[one.field for one in operator.validate(spec, GFX942)] for spec in wrong]
     assert refused == [["shares"], ["shares"], ["ahead"]]
@@ -231,7 +231,7 @@ def test_parts_by_default() -> None:
         assert isinstance(spec, ContractionSpec)
         return spec.sink, GEMM.launch(problem, spec, GFX942).grid[2]
 
-    assert sink(m=28, n=384, k=4096) == ("partial", 6)
+    assert sink(m=28, n=384, k=4096) == ("partial", 8)
     assert sink(m=16, n=1024, k=2048) == ("partial", 4)
     assert sink(m=28, n=384, k=1024) == ("store", 1)
     assert sink(m=16, n=1024, k=8192)[0] == "partial"

@@ -32,14 +32,16 @@ def cycles(chip: str, keys: dict[str, Any]) -> float:
 @pytest.mark.parametrize(("chip", "keys", "block", "parts", "schedule"), [
     ("gfx90a", {"m": 1, "n": 1024, "k": 4096, "dtype": "f32"}, (16, 64, 64), 6, "compv4"),
     ("gfx90a", {"m": 64, "n": 4096, "k": 4096}, (64, 64, 128), 1, "compv4"),  # B is read once
+    ("gfx90a", {"m": 64, "n": 8192, "k": 1536, "dtype": "i8"}, (32, 32, 256), 1, "compv3"),  # LDS for many workgroups
+    ("gfx942", {"m": 28, "n": 1024, "k": 4093}, (16, 64, 128), 8, "compv3"),  # narrow loads
     ("gfx90a", {"m": 64, "n": 384, "k": 1536}, (32, 32, 128), 4, "v4"),
     ("gfx90a", {"m": 16, "n": 384, "k": 1536, "dtype": "i8"}, (16, 16, 256), 1, "compv3"),  # parts would save little
     ("gfx942", {"m": 64, "n": 1024, "k": 4096, "dtype": "f32"}, (32, 32, 64), 8, "compv4"),
     ("gfx942", {"m": 28, "n": 2048, "k": 2048, "dtype": "fp8"}, (16, 16, 256), 1, "v4"),
     ("gfx942", {"m": 64, "n": 1024, "k": 4096, "split_k": 1}, (16, 16, 128), 1, "v4"),  # as is best with one part
-    ("gfx942", {"m": 64, "n": 64, "k": 65536}, (64, 64, 64), 79, "v4"),  # one block
-    ("gfx950", {"m": 64, "n": 384, "k": 1536, "dtype": "f32"}, (32, 32, 64), 8, "v4"),  # all steps on their way
-    ("gfx950", {"m": 64, "n": 4096, "k": 4096}, (32, 64, 128), 2, "mem3"),  # short products
+    ("gfx942", {"m": 64, "n": 64, "k": 65536}, (64, 64, 64), 86, "v4"),  # one block
+    ("gfx950", {"m": 64, "n": 384, "k": 1536, "dtype": "f32"}, (32, 32, 64), 8, "compv3"),
+    ("gfx950", {"m": 64, "n": 4096, "k": 4096}, (64, 64, 128), 4, "v4"),
 ])  # fmt: skip
 def test_choices(chip: str, keys: dict[str, Any], block: tuple[int, ...], parts: int, schedule: str) -> None:
     problem, target = GEMM.problem(**keys), get_target(chip)
@@ -63,19 +65,19 @@ def test_choices_are_faster_by_the_model(chip: str, keys: dict[str, Any], other:
 
 def test_what_time_depends_on() -> None:
     plain = blocks(16, 1024, 8192, (16, 16, 128))
-    assert plain.cycles(1, GFX942) > plain.cycles(4, GFX942)
-    assert plain.cycles(5, GFX942) > plain.cycles(4, GFX942)  # 320 workgroups: some of 304 units have two
-    assert blocks(16, 1024, 8192, (16, 16, 128), load_bytes=2).cycles(1, GFX942) > plain.cycles(1, GFX942)
-    assert blocks(16, 8192, 8192, (16, 16, 128)).cycles(1, GFX942) > plain.cycles(1, GFX942)
+    assert plain.cycles("v4", 1, GFX942) > plain.cycles("v4", 4, GFX942)
+    assert plain.cycles("v4", 5, GFX942) > plain.cycles("v4", 4, GFX942)  # 320 workgroups: some of 304 units have two
+    assert blocks(16, 1024, 8192, (16, 16, 128), load_bytes=2).cycles("v4", 1, GFX942) > plain.cycles("v4", 1, GFX942)
+    assert blocks(16, 8192, 8192, (16, 16, 128)).cycles("v4", 1, GFX942) > plain.cycles("v4", 1, GFX942)
 
 
 def test_parts() -> None:
     """None of them is without steps, and none saves less than a second kernel is assumed to cost."""
-    assert blocks(16, 1024, 0, (16, 16, 128)).best_parts(GFX942) == 1
-    assert blocks(16, 1024, 1024, (16, 16, 128)).best_parts(GFX942) == 1
+    assert blocks(16, 1024, 0, (16, 16, 128)).best_parts("v4", GFX942) == 1
+    assert blocks(16, 1024, 1024, (16, 16, 128)).best_parts("v4", GFX942) == 1
     for k in (2048, 5000, 100_000):
         low = blocks(16, 300, k, (16, 16, 128))
-        parts = low.best_parts(GFX942)
+        parts = low.best_parts("v4", GFX942)
         assert 1 < parts <= 32 and (parts - 1) * -(-low.steps // parts) < low.steps
 
 

@@ -19,7 +19,7 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 ELEMENTS = 1024
 """Of a workgroup's tile and all its shares: a vector of f32 for each work-item, since few results have many parts."""
-AHEAD = {0: 4, 6: 8}
+AHEAD = {0: 4, 5: 8}
 SHARES = {0: 1, 12: 2, 48: 16}
 """Least parts -> of a share's on their way while one is added, and shares that work-items add side by side where C has
 `FEW_TILES` at most: few workgroups wait for memory, not for its bandwidth. By the model with all workgroups of a

@@ -80,7 +80,7 @@ def _sinks(problem: Problem, plan: Plan, target: Target) -> Iterator[str]:
     if 0 in (problem.m, problem.n):
         yield "store"
         return
-    split = problem.split_k or parts_that_pay(problem, plan.block, target)
+    split = problem.split_k or parts_that_pay(problem, plan.schedule, plan.block, target)
     if split > 1:
         yield REDUCTIONS[problem.reduction or "workspace"]
     if split == 1 or (problem.split_k is None and problem.longest_part is None):

@@ -1,44 +1,77 @@
-"""About how long blocks of few tiles take for a product of few rows, by which these and parts of K are chosen.
+"""About how long blocks of few tiles take for a product of few rows, by which these, schedules and parts of K are
+chosen.
 
 One estimate for all types. A compute unit takes the workgroups that it has at a time as long as the longest of three:
 its steps one after the other, each of which multiplies and waits; their products on its SIMDs; and what passes through
 its L1 cache and LDS. All compute units together wait for memory. These overlap in part, so that the sum is that of a
 norm. Parts of K take a second kernel, which reads sums of all parts.
 
-The numbers were fitted to 1,270 kernels of 90 products by the model of time, with all workgroups of a compute unit
-simulated together: f16, fp8, i8 and f32, m of 1, 16, 28 and 64, n x k of 384x1536, 1024x4096, 1024x8192, 2048x2048,
-4096x4096 and 8192x1536, on three chips. benchmarks/results/few_rows.md has how good its choices are.
+The numbers were fitted to 5,879 kernels of 216 products by the model of time, with all workgroups of a compute unit
+simulated together: f16, f32, fp8 and i8, m of 1, 16, 28 and 64, n x k of 384x1536, 1024x4096, 1024x8192, 2048x2048,
+4096x4096 and 8192x1536, on three chips. It is wrong by 8 % (root mean square). benchmarks/results/few_rows.md has how
+good its choices are.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
+
+class Loop(NamedTuple):
+    """What the loop of a schedule makes of a step.
+
+    Attributes:
+        buffers: of LDS, for a workgroup.
+        one, several: cycles that a step takes beside its products, of a workgroup of one wave, and of several waves,
+            which wait for each other.
+        woven: whether LDS is read between products, so that a step lasts `READS` at least.
+        least: steps that are gone through at least, since loads are so far ahead.
+        reached: the share of the matrix cores' rate that several workgroups on a SIMD reach together.
+    """
+
+    buffers: int
+    one: int
+    several: int
+    woven: bool
+    least: int
+    reached: float
+
+
+LOOPS = {
+    "compv4": Loop(2, 280, 380, woven=True, least=1, reached=1.0),
+    "compv3": Loop(1, 130, 290, woven=True, least=1, reached=1.0),
+    "mem3": Loop(1, 440, 610, woven=False, least=2, reached=0.78),
+    "v4": Loop(1, 280, 430, woven=False, least=2, reached=0.71),
+}
+"""By name of the schedule. Others are taken for the first."""
+READS = 550
+"""Cycles that a step lasts at least, beside its waits, where reads of LDS and what else is done alternate."""
 TILE = 16
 """Rows and columns that one wave has at least."""
 MOST_ROWS, MOST_TILES = 64, 16
 """Of C, and of a block, up to which the estimate holds."""
-BEGIN = 2920
+BEGIN = 3240
 """Cycles from the launch until the first products, and from the last until all is stored."""
-WAIT_OF_ONE, WAIT = 250, 490
-"""Cycles that a step takes beside its products: of a workgroup of one wave, and of several, which wait for each other.
-"""
+WRITTEN = 213
+"""Bytes of a step that are written to LDS in a cycle where its one buffer makes reads wait for that."""
 DWORD, NARROW = 4, 15
 """Bytes of a load below which each takes so many cycles of a step more: they are packed, and compared one by one."""
-NEAR = 33
+NEAR = 36.5
 """Bytes of A and B that a compute unit moves to LDS and from there in a cycle."""
-REACHED = 0.89
+REACHED = 0.81
 """What is reached of memory's peak, of which each compute unit that has a workgroup has its share, whether it needs
 that or not."""
-BUFFERS, MOST_WAVES = 2, 8
-"""LDS buffers of a workgroup, and waves of those that a compute unit has at a time."""
-SECOND, PART_CYCLES, SUMS = 1430, 26_400, 3.35
-"""Of parts: cycles of the second kernel, those of all compute units for each part, and bytes of sums that a compute
-unit writes and reads in a cycle."""
-OVERLAP = 4
+MOST_WAVES = 8
+"""Of the workgroups that a compute unit has at a time."""
+SECOND, AT_ONCE, AGAIN, PART_CYCLES = 850, 8, 320, 16_500
+"""Of parts: cycles of the second kernel, how many it loads at once, cycles where there are more, and those of all
+compute units for each part; sums are written and read at memory's peak."""
+OVERLAP = 4.6
 """The norm of what overlaps in part."""
 SAVED = 16 * 128
 """Bytes along K of the steps that parts have to save: the time between two kernels, which the model leaves out, is
@@ -86,16 +119,15 @@ class LowBlocks(Struct, frozen=True):
         """Of a compute unit, which has most."""
         return ceil_div(max(self.blocks, 1) * parts, target.compute_units)
 
-    def cycles(self, parts: int, target: Target) -> float:
+    def cycles(self, schedule: str, parts: int, target: Target) -> float:
         """Of all kernels, without the time between them."""
-        waves, each = min(self.tiles, target.simds), (self.rows + self.columns) * self.step_bytes
-        steps, own = ceil_div(self.steps, parts), self.workgroups(parts, target)
-        held = max(min(target.lds_bytes // (BUFFERS * each), MOST_WAVES // waves), 1)
-        wait = WAIT if waves > 1 else WAIT_OF_ONE
-        if self.load_bytes < DWORD:
-            wait += NARROW * each // (waves * target.wave_size * self.load_bytes)
-        chain = ceil_div(own, held) * steps * (self.products * ceil_div(self.tiles, target.simds) + wait)
-        multiplied = steps * self.products * ceil_div(own * self.tiles, target.simds)
+        loop = LOOPS.get(schedule) or next(iter(LOOPS.values()))
+        steps, own = max(ceil_div(self.steps, parts), loop.least), self.workgroups(parts, target)
+        each = (self.rows + self.columns) * self.step_bytes
+        waves = min(self.tiles, target.simds)
+        held = max(min(target.lds_bytes // (loop.buffers * each), MOST_WAVES // waves), 1)
+        chain = ceil_div(own, held) * steps * self._step(loop, each, waves, target)
+        multiplied = steps * self.products * ceil_div(own * self.tiles, target.simds) / loop.reached
         near = own * steps * each / NEAR
         workgroups = max(self.blocks, 1) * parts
         share = own * min(workgroups, target.compute_units) / workgroups  # as if all units had as many
@@ -103,16 +135,27 @@ class LowBlocks(Struct, frozen=True):
         found = BEGIN + _norm(max(chain, multiplied), near, far)
         if parts == 1:
             return found
-        sums = self.sums * SUM_BYTES / SUMS
-        return found + SECOND + parts * (PART_CYCLES + sums) / target.compute_units
+        sums = 2 * self.sums * SUM_BYTES / target.memory_bytes
+        second = SECOND + AGAIN * (parts > AT_ONCE)
+        return found + second + parts * (PART_CYCLES / target.compute_units + sums)
 
-    def best_parts(self, target: Target) -> int:
+    def _step(self, loop: Loop, each: int, waves: int, target: Target) -> float:
+        """Cycles of one step of a workgroup that is alone, of so many bytes."""
+        wait: float = loop.several if waves > 1 else loop.one
+        if loop.buffers == 1:
+            wait += each / WRITTEN
+        busy = self.products * ceil_div(self.tiles, target.simds)
+        if self.load_bytes < DWORD:
+            busy += NARROW * each // (waves * target.wave_size * self.load_bytes)
+        return wait + max(busy, READS * loop.woven)
+
+    def best_parts(self, schedule: str, target: Target) -> int:
         """How many parts of K take the least time, the fewest of them; 1 where that saves little."""
         most = max(min(2 * target.compute_units // max(self.blocks, 1), self.steps, MOST_PARTS), 1)
         looked_at = (*range(1, min(most, ONE_BY_ONE) + 1), *range(ONE_BY_ONE + APART, most, APART), most)
         able = dict.fromkeys(even_parts(self.steps, parts) for parts in looked_at)
         pay = (one for one in able if (self.steps - ceil_div(self.steps, one)) * self.step_bytes >= SAVED)
-        return min((1, *pay), key=lambda parts: self.cycles(parts, target))
+        return min((1, *pay), key=lambda parts: self.cycles(schedule, parts, target))
 
 
 def _norm(*times: float) -> float:

@@ -24,7 +24,7 @@ has at least, and parts at most: adding 32 takes longer than is won."""
 def part_length(problem: Problem, spec: ContractionSpec, target: Target) -> int:
     """How much of K each part sums: whole steps of the loop, so many that there are at most the parts asked for."""
     depth = spec.block[2]
-    parts = problem.split_k or parts_that_pay(problem, spec.block, target)
+    parts = problem.split_k or parts_that_pay(problem, spec.schedule, spec.block, target)
     steps = max(ceil_div(ceil_div(problem.longest_sum, depth), parts), 1)
     return (steps if problem.longest_part is None else min(steps, problem.longest_part // depth)) * depth
 
@@ -34,7 +34,7 @@ def parts_of(problem: Problem, length: int) -> int:
     return max(ceil_div(problem.longest_sum, length), 1)
 
 
-def parts_that_pay(problem: Problem, block: tuple[int, int, int], target: Target) -> int:
+def parts_that_pay(problem: Problem, schedule: str, block: tuple[int, int, int], target: Target) -> int:
     """Parts of K where the request leaves them open: as many as its matrices' reach asks for, or as pay."""
     rows = ceil_div(problem.m, block[0]) * problem.classes
     blocks = rows * ceil_div(problem.n, block[1]) * math.prod(problem.batch)
@@ -45,7 +45,8 @@ def parts_that_pay(problem: Problem, block: tuple[int, int, int], target: Target
     if is_low(lengths, block):
         held = (problem.taken(target) or problem.dtype, bits, problem.load_bytes)
         merged = bool(problem.merged or problem.windows)
-        found = low_blocks(lengths, count, block, held, target, merged=merged).best_parts(target)
+        low = low_blocks(lengths, count, block, held, target, merged=merged)
+        found = low.best_parts(schedule, target)
     else:
         # What is loaded of patches comes from memory once for many places of a window, and saves less than it counts.
         by_two = problem.windows is None
