@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -70,8 +70,10 @@ many instructions. Options are the whole process's, so such a kernel is compiled
 BUFFER_LOAD = "rocdl.raw.ptr.buffer.load"
 FROM_THE_END, SCHEDULER = "greedy-reverse-local-assignment", "enable-misched"
 KEEP_CHOICES = "structurizecfg-skip-uniform-regions"
-"""For kernels that choose between two arms in a loop (`arms_in_loops`), unless they keep scalar registers in lanes so:
-that costs more than the branch."""
+"""For kernels that choose between two arms in a loop (`arms_in_loops`)."""
+NO_STEPS = "disable-lsr"
+"""For kernels that keep scalar registers in lanes otherwise, most of them one to five: LLVM then does not replace what
+follows from a loop's step by registers that it advances with it (its loop strength reduction)."""
 
 
 class CodeGenerationError(CkmlirError):
@@ -142,7 +144,7 @@ def emit_code_object(
         timed("llvm text", time.perf_counter() - start)
     if "asm" in keep:
         start = time.perf_counter()
-        compiled.artifacts["asm"] = _serialize(work.clone(), "isa").decode()
+        compiled.artifacts["asm"] = _serialize(work, "isa").decode()
         timed("asm", time.perf_counter() - start)
     start = time.perf_counter()
     relocatable = _serialize(work, "bin")
@@ -196,15 +198,15 @@ def _notes(kernels: ir.OpView, argument_names: Mapping[str, Sequence[str]]) -> d
 
 
 def _serialize(work: ir.Operation, form: str) -> bytes:
-    """Replace the gpu.module of `work` by a binary of LLVM's `form` ("isa" or "bin"), and return that binary."""
-    size = _size(work)
-    options = {FROM_THE_END: True, SCHEDULER: False} if size.most_loads > MANY_LOADS else {}
-    if size.branches and any(map(has_arms_in_loops, _kernels(work))):
-        options[KEEP_CHOICES] = True
-    content, lines = _compiled(work, form, size, options)
-    if KEEP_CHOICES in options and spilled_scalars(content):
-        del options[KEEP_CHOICES]
-        content, lines = _compiled(work, form, size, options)
+    """LLVM's `form` ("isa" or "bin") of the gpu.module of `work`, with as few scalar registers in lanes as may be."""
+    size, fewest = _size(work), None
+    for options in _options(work, size):
+        found, printed = _compiled(work.clone(), form, size, options)
+        in_lanes = spilled_scalars(found)
+        if fewest is None or in_lanes < fewest:
+            content, lines, fewest = found, printed, in_lanes
+        if not fewest:
+            break
     errors = [line for line in lines if ERROR.search(line)]
     if errors:
         # Turned round from LLVM's `error: file:line:column: text`.
@@ -214,9 +216,19 @@ def _serialize(work: ir.Operation, form: str) -> bytes:
     return content
 
 
+def _options(work: ir.Operation, size: _Size) -> Iterator[dict[str, bool]]:
+    """LLVM's options for a module: those that mostly make the best code, and those that need fewer registers."""
+    options = {FROM_THE_END: True, SCHEDULER: False} if size.most_loads > MANY_LOADS else {}
+    if size.branches and any(map(has_arms_in_loops, _kernels(work))):
+        options[KEEP_CHOICES] = True
+    yield options
+    if size.branches:
+        yield {**options, NO_STEPS: True}
+
+
 def _compiled(work: ir.Operation, form: str, size: _Size, options: Mapping[str, bool]) -> tuple[bytes, list[str]]:
     """LLVM's binary under some of its options, and what it prints. In a copy of the process, where there are options or
-    LLVM might give up, which leaves `work` as it is."""
+    LLVM might give up; otherwise in this one, which replaces the gpu.module of `work` by the binary."""
 
     def binary() -> bytes:
         for name, choice in options.items():

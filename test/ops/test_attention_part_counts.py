@@ -174,14 +174,13 @@ SCALARS: list[tuple[str, str, dict[str, Any]]] = [
 memory."""
 
 
-IN_LANES = pytest.mark.xfail(strict=True, reason="scalar registers in lanes around the loop")
 AROUND = ("gfx950", "fmha_batch_prefill", {"h": 2, "sq": 300, "sk": 512, "d": 64, "dtype": "fp8", "page_size": 1,
                                            "scales": "page", "dropout": 0.2, "randval": 1, "lse": 1})  # fmt: skip
 
 
 @pytest.mark.parametrize(("chip", "name", "keys"), [
     *(one if number < 2 else pytest.param(*one, marks=pytest.mark.full) for number, one in enumerate(SCALARS)),
-    pytest.param(*AROUND, marks=[pytest.mark.full, IN_LANES]),
+    pytest.param(*AROUND, marks=pytest.mark.full),
 ])  # fmt: skip
 def test_parts_together_spill_nothing(chip: str, name: str, keys: dict[str, Any]) -> None:
     operator, target = find_operator(name), get_target(chip)
