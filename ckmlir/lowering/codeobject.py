@@ -28,7 +28,7 @@ from ckmlir.lowering.arms_in_loops import has_arms_in_loops
 from ckmlir.lowering.carried_registers import carried_beside_accumulators
 from ckmlir.lowering.child_process import ChildEnded, in_child_process
 from ckmlir.lowering.linker import Linker, link
-from ckmlir.lowering.metadata_note import KernelNotes, spilled_scalars, with_notes
+from ckmlir.lowering.metadata_note import KernelNotes, spilled_registers, with_notes
 from ckmlir.lowering.resting_memory import INTEGER_ARITHMETIC, resting_memory
 from ckmlir.lowering.standard_error import captured_standard_error
 from ckmlir.mlir import PassManager, gpu_objects, ir, set_backend_option
@@ -202,10 +202,10 @@ def _serialize(work: ir.Operation, form: str) -> bytes:
     size, fewest = _size(work), None
     for options in _options(work, size):
         found, printed = _compiled(work.clone(), form, size, options)
-        in_lanes = spilled_scalars(found)
-        if fewest is None or in_lanes < fewest:
-            content, lines, fewest = found, printed, in_lanes
-        if not fewest:
+        spilled = spilled_registers(found)
+        if fewest is None or spilled < fewest:
+            content, lines, fewest = found, printed, spilled
+        if not fewest.scalars:
             break
     errors = [line for line in lines if ERROR.search(line)]
     if errors:

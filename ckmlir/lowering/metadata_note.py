@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -22,7 +22,8 @@ ELF = b"\x7fELF"
 NOTE = struct.Struct("<III")
 OWNER, METADATA = b"AMDGPU\0", 32
 """Owner and type of the note (AMDGPUUsage, "Note Records", NT_AMDGPU_METADATA)."""
-SPILLED = re.compile(rb"\.sgpr_spill_count[^\0]")
+COUNTS = (b"vgpr_spill_count", b"sgpr_spill_count")
+SPILLED = re.compile(rb"gpr_spill_count[^\0]")
 """A count that is not zero: MessagePack writes the key as it is, and 0 as one byte."""
 
 
@@ -54,15 +55,22 @@ def with_notes(relocatable: bytes, notes: Mapping[str, KernelNotes]) -> bytes:
     return bytes(data + packed)
 
 
-def spilled_scalars(output: bytes) -> int:
-    """How many scalar registers kernels keep in lanes, by LLVM's output, which is assembly or a relocatable object."""
+class Spilled(NamedTuple):
+    """Registers that kernels spill: vector ones, and scalar ones, which lie in lanes of vector registers."""
+
+    vectors: int
+    scalars: int
+
+
+def spilled_registers(output: bytes) -> Spilled:
+    """How many registers kernels spill, by LLVM's output, which is assembly or a relocatable object."""
     if not output.startswith(ELF):
-        return sum(map(int, re.findall(rb"\.sgpr_spill_count: *(\d+)", output)))
+        return Spilled(*(sum(map(int, re.findall(rb"\.%b: *(\d+)" % key, output))) for key in COUNTS))
     if not SPILLED.search(output):
-        return 0  # as of nearly all, which takes a hundredth of the time of reading the notes
+        return Spilled(0, 0)  # as of nearly all, which takes a hundredth of the time of reading the notes
     notes = (body for owner, kind, body in ElfFile(output).notes() if owner == "AMDGPU" and kind == METADATA)
     kernels = [one for body in notes for one in unpack_metadata(body)["amdhsa.kernels"]]
-    return sum(int(one.get(".sgpr_spill_count", 0)) for one in kernels)
+    return Spilled(*(sum(int(one.get(f".{key.decode()}", 0)) for one in kernels) for key in COUNTS))
 
 
 def _noted(metadata: dict[str, Any], notes: Mapping[str, KernelNotes]) -> dict[str, Any]:

@@ -14,15 +14,13 @@ good its choices are.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec import Struct
 
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
 
-class Loop(NamedTuple):
+class Loop(Struct, frozen=True):
     """What the loop of a schedule makes of a step.
 
     Attributes:
