@@ -238,9 +238,10 @@ def finish(
     from ckmlir.lowering.codeobject import emit_code_object
     from ckmlir.lowering.forgotten_states import doubtful
     from ckmlir.lowering.resident_waves import spilled, wished, withdraw
+    from ckmlir.lowering.whole_turns import emitted_with_room
 
     kept = set(keep) & set(OBJECT_STAGES)
-    compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
+    compiled = emitted_with_room(module, lambda: emit_code_object(module, target, keep=kept, argument_names=kernels))
     if wished(module) and spilled(compiled.code_object):
         withdraw(module)
         compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)

@@ -9,7 +9,7 @@ without it.
 from __future__ import annotations
 
 from ckmlir.codeobject import CodeObject
-from ckmlir.dialect.build import integer_of
+from ckmlir.dialect.build import integer, integer_of
 from ckmlir.mlir import ir
 
 WISH = "ck.waves_a_simd"
@@ -32,11 +32,23 @@ def spilled(code_object: CodeObject) -> bool:
     return any(one.vgpr_spill_count or one.sgpr_spill_count or one.private_segment_size for one in found)
 
 
-def wished(module: ir.Module) -> list[ir.Operation]:
-    """The kernels of a lowered module that wish for several waves."""
+def kernels(module: ir.Module) -> list[ir.Operation]:
+    """Those of a lowered module."""
     inside = [top for top in module.body.operations if top.operation.name == "gpu.module"]
     functions = [one.operation for top in inside for one in top.operation.regions[0].blocks[0].operations]
-    return [one for one in functions if WISH in one.attributes]
+    return [one for one in functions if PASSTHROUGH in one.attributes]
+
+
+def wished(module: ir.Module) -> list[ir.Operation]:
+    """The kernels of a lowered module that wish for several waves."""
+    return [one for one in kernels(module) if WISH in one.attributes]
+
+
+def wish(kernel: ir.Operation, waves: int) -> None:
+    """Have a kernel of a lowered module wish for several waves."""
+    kernel.attributes[WISH] = integer(waves, 32)
+    given = ir.ArrayAttr(kernel.attributes[PASSTHROUGH])
+    kernel.attributes[PASSTHROUGH] = ir.ArrayAttr.get([*given, *option_of(kernel)])
 
 
 def withdraw(module: ir.Module) -> None:

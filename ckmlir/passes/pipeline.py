@@ -56,6 +56,7 @@ PIPELINE: tuple[Step, ...] = (
     Step("ck-insert-barriers"),
     Step("ck-place-sched-barriers", "scheduled"),
     Step("ck-split-at-carries"),
+    Step("ck-split-at-edges"),
     Step("ck-lower-fragments"),
     Step(TO_LLVM),
     Step("ck-reload-arguments"),

@@ -28,6 +28,7 @@ PASSES: dict[str, str] = {
     "ck-allocate-lds": "ckmlir.passes.allocate_lds:AllocateLds",
     "ck-insert-barriers": "ckmlir.passes.insert_barriers:InsertBarriers",
     "ck-place-sched-barriers": "ckmlir.passes.place_sched_barriers:PlaceSchedBarriers",
+    "ck-split-at-edges": "ckmlir.passes.split_at_edges:SplitAtEdges",
     "ck-split-at-carries": "ckmlir.passes.split_at_carries:SplitAtCarries",
     "ck-check-schedule": "ckmlir.passes.check_schedule:CheckSchedule",
     "ck-lower-fragments": "ckmlir.lowering.lower_fragments:LowerFragments",

@@ -28,10 +28,10 @@ from math import gcd
 from typing import ClassVar, NamedTuple
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import create, integer_of, producer, segments_of, string, text_of
+from ckmlir.dialect.build import create, integer_of, producer, string, text_of
 from ckmlir.dialect.control import end_of
 from ckmlir.dialect.digits import ORIGIN, WITH_DIGITS, merged_along
-from ckmlir.dialect.divisors import Divisors, constant_of
+from ckmlir.dialect.divisors import Divisors
 from ckmlir.dialect.loop import ADVANCES
 from ckmlir.dialect.symbols import divisor
 from ckmlir.dialect.transforms import Merge
@@ -42,6 +42,7 @@ from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
 from ckmlir.passes.carries import Digits, advance_of, advanced, constant
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.proof.flow import handed
+from ckmlir.passes.repeated_blocks import Loop, block_behind, copy, handed_behind, is_outside, left_by, loop_of
 from ckmlir.passes.walk import expanded_functions
 
 
@@ -55,37 +56,10 @@ class SplitAtCarries(Pass):
         for function, blocks in expanded_functions(module, self.name):
             for block, held in zip(list(function.regions[0]), blocks, strict=True):
                 walks = [op for op in held if op.name == WITH_DIGITS and text_of(op, "of") == ORIGIN]
-                loop = _loop(block, held) if walks else None
+                loop = loop_of(block, held) if walks else None
                 walk = _walk(loop, walks) if loop is not None else None
                 if loop is not None and walk is not None:
                     _split(*(_at_once(loop, walk) if _is_in_turns(walk, loop) else (loop, walk)))
-
-
-class Loop(NamedTuple):
-    """A block that goes back to itself while its index is less than a bound.
-
-    Attributes:
-        body: its operations, without the comparison and the branch.
-        counter: number of the argument that is the index.
-        following: what the next turn has instead.
-        steps: of a turn.
-        stride: what each of them adds to the index.
-        again: what the block hands to itself.
-    """
-
-    block: ir.Block
-    body: list[ir.Operation]
-    counter: int
-    following: ir.Value
-    bound: ir.Value
-    steps: int
-    stride: ir.Value
-    again: list[ir.Value]
-
-    @property
-    def turn(self) -> int:
-        """What a turn adds to the index, if the stride is known, else 0."""
-        return self.steps * (constant_of(self.stride) or 0)
 
 
 class Walk(NamedTuple):
@@ -102,34 +76,6 @@ class Walk(NamedTuple):
     digits: list[Digits]
     lengths: Digits
     divisor: int
-
-
-def _loop(block: ir.Block, held: Sequence[ir.Operation]) -> Loop | None:
-    *body, end = held
-    if end.name != "cf.cond_br" or end.successors[0] != block or end.successors[1] == block:
-        return None
-    condition, *given = end.operands
-    again = given[: segments_of(end)[1]]
-    compared = producer(condition)
-    if compared is None or compared.name != "arith.cmpi" or compared.block != block or len(list(condition.uses)) > 1:
-        return None
-    following, bound = compared.operands
-    if integer_of(compared, "predicate") != arith.CmpIPredicate.slt or not _is_outside(bound, block):
-        return None
-    item, strides = following, list[ir.Value]()
-    while (owner := producer(item)) is not None and owner.block == block and owner.name == "arith.addi":
-        item, stride = owner.operands
-        strides.append(stride)
-    index = [one.arg_number for one in block.arguments if one == item and again[one.arg_number] == following]
-    if not index or not strides or any(one != strides[0] for one in strides) or any(len(op.regions) for op in body):
-        return None
-    body.remove(compared)
-    return Loop(block, body, index[0], following, bound, len(strides), strides[0], again)
-
-
-def _is_outside(item: ir.Value, block: ir.Block) -> bool:
-    owner = producer(item)
-    return bool(item.owner != block if owner is None else owner.block != block)
 
 
 def _walk(loop: Loop, accesses: Sequence[ir.Operation]) -> Walk | None:
@@ -151,7 +97,7 @@ def _walk(loop: Loop, accesses: Sequence[ir.Operation]) -> Walk | None:
         lengths.append(advance.lengths)
     known = all(tuple(one.operands)[1:] in chain[:-1] for one in accesses)
     known_divisor = gcd(*map(_last_length, accesses))
-    same = digits == first and all(one == lengths[0] and _is_outside(one[-1], loop.block) for one in lengths)
+    same = digits == first and all(one == lengths[0] and is_outside(one[-1], loop.block) for one in lengths)
     walk = Walk(numbers, chain, lengths[0], known_divisor)
     whole_steps = known_divisor % (loop.turn // loop.steps) == 0
     return walk if known and same and whole_steps and _is_apart(walk, loop) else None
@@ -249,10 +195,10 @@ def _split(loop: Loop, walk: Walk) -> None:
     moving = [number for number in range(len(first.arguments)) if number not in walk.numbers]
     *before, last = walk.digits[:-1]
     with end.location:
-        left = _left(loop)
-        behind = _block(first, left)
+        left = left_by(loop)
+        behind = block_behind(first, left)
         _lead_on(loop, behind, left)
-        turns = _block(first, [first.arguments[number] for number in moving])
+        turns = block_behind(first, [first.arguments[number] for number in moving])
         with _after(last[-1], first):
             start = first.arguments[loop.counter]
             ahead = arith.subi(walk.lengths[-1], last[-1])
@@ -274,25 +220,9 @@ def _split(loop: Loop, walk: Walk) -> None:
     mark_advancing([first, turns], {turns})
 
 
-def _block(after: ir.Block, like: Sequence[ir.Value]) -> ir.Block:
-    """An empty block behind another one, with arguments for some values."""
-    return after.create_after(*(one.type for one in like), arg_locs=[end_of(after).location] * len(like))
-
-
-def _left(loop: Loop) -> list[ir.Value]:
-    """What a loop's block leaves to itself and to those behind it."""
-    end = end_of(loop.block)
-    own = [*loop.block.arguments, *(result for op in loop.body for result in op.results)]
-    users = ((one, [use.owner.operation for use in one.uses]) for one in own)
-    return [one for one, by in users if any(user == end or user.block != loop.block for user in by)]
-
-
 def _lead_on(loop: Loop, behind: ir.Block, left: Sequence[ir.Value]) -> None:
     """Have the block behind do what the loop's own end did: go on with the next turn, or leave the loop."""
-    end, now = end_of(loop.block), dict(zip(left, behind.arguments, strict=True))
-    for old, new in now.items():
-        for use in [use for use in old.uses if use.owner.operation.block != loop.block]:
-            use.owner.operation.operands[use.operand_number] = new
+    end, now = end_of(loop.block), handed_behind(loop, behind, left)
     given = [now.get(one, one) for one in end.operands][1:]
     count = len(loop.again)
     with ir.InsertionPoint(behind):
@@ -323,9 +253,9 @@ def _repeat(
             now |= zip(digits, (*others, arith.addi(inside, behind_first) if number else inside), strict=True)
         for op in loop.body:
             if op not in making:
-                _copy(op, now)
+                copy(op, now)
         stays = arith.cmpi(arith.CmpIPredicate.slt, now[loop.following], limit)
-        carrying = _block(turns, [])
+        carrying = block_behind(turns, [])
         given = [loop.again[number] for number in moving]
         cond_branch(stays, turns, [now.get(one, one) for one in given], carrying, [])
     with ir.InsertionPoint(carrying):
@@ -343,15 +273,6 @@ def _after(item: ir.Value, block: ir.Block) -> ir.InsertionPoint:
     """Behind what computes a value, or at the beginning of the block that has it as an argument."""
     owner = producer(item)
     return ir.InsertionPoint.at_block_begin(block) if owner is None else ir.InsertionPoint.after(owner)
-
-
-def _copy(op: ir.Operation, now: dict[ir.Value, ir.Value]) -> None:
-    """Append an operation with what its operands are now, and note its results."""
-    copy = op.clone()
-    for number, operand in enumerate(op.operands):
-        if operand in now:
-            copy.operands[number] = now[operand]
-    now.update(zip(op.results, copy.results, strict=True))
 
 
 def _keep(digits: Sequence[ir.Value]) -> None:

@@ -39,9 +39,9 @@ def way(loop: MachineLoop) -> list[Instruction]:
 
 
 def steady(chip: str, name: str = "fmha_fwd", **keys: Any) -> MachineLoop:
-    """The loop of schedule `qr`; nothing is spilled."""
+    """The loop of schedule `qr`, or another; nothing is spilled."""
     operator, target = find_operator(name), get_target(chip)
-    problem = operator.problem(b=2, h=16, sq=4096, sk=4096, d=128, schedule="qr", **keys)
+    problem = operator.problem(**{"b": 2, "h": 16, "sq": 4096, "sk": 4096, "d": 128, "schedule": "qr", **keys})
     spec = operator.spec(problem, target)
     kernel = compile_kernel(operator, spec, target)
     metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
@@ -74,9 +74,20 @@ def test_what_a_bias_of_bf16_adds(chip: str, most: int) -> None:
     assert added <= most
 
 
-ROWS = {"gfx942": 448, "gfx950": 372}
+ROWS = {"gfx942": 386, "gfx950": 313}
 """Instructions of a step over sequences of any lengths in rows, at most; one moves the scale of scores, so that packed
 arithmetic has it in one pair of registers."""
+
+
+@pytest.mark.parametrize(
+    "chip", ["gfx950", *(pytest.param(one, marks=pytest.mark.full) for one in ("gfx90a", "gfx942"))]
+)
+def test_sequences_of_any_lengths_take_little_more(chip: str) -> None:
+    """By default, where it weaves: steps of whole blocks of keys, which are all but the last, compare none."""
+    lengths = {"mode": "group", "seqlens_q": (4096, 4000), "seqlens_k": (4096, 4000)}
+    plain, rows = (steady(chip, schedule=None, **keys) for keys in ({}, lengths))
+    assert rows.mix["mfma"] == plain.mix["mfma"]
+    assert len(way(rows)) <= 1.05 * len(way(plain))
 
 
 @pytest.mark.parametrize(("chip", "keys", "most"), [
@@ -94,9 +105,9 @@ def test_what_lengths_and_pages_add_without_the_mask(chip: str, keys: dict[str, 
 
 
 @pytest.mark.parametrize(("chip", "size", "most"), [
-    ("gfx942", 128, 463), *(pytest.param(*one, marks=pytest.mark.full) for one in
-                            (("gfx942", 64, 460), ("gfx950", 64, 384), ("gfx950", 128, 387), ("gfx942", 16, 527),
-                             ("gfx950", 16, 430))),
+    ("gfx942", 128, 401), *(pytest.param(*one, marks=pytest.mark.full) for one in
+                            (("gfx942", 64, 398), ("gfx950", 64, 325), ("gfx950", 128, 328), ("gfx942", 16, 463),
+                             ("gfx950", 16, 368))),
 ])  # fmt: skip
 def test_what_pages_add(chip: str, size: int, most: int) -> None:
     """To sequences of any lengths in rows, in instructions of all kinds: what is computed of K's page is V's too, and
