@@ -55,6 +55,7 @@ __all__ = [
     "arith",
     "builtin",
     "cf",
+    "exchange_backend_option",
     "ext",
     "func",
     "gpu",
@@ -140,14 +141,19 @@ def make_context(*loaders: DialectLoader) -> "ir.Context":
     return context
 
 
-def set_backend_option(name: str, value: bool) -> bool:
-    """Set one of LLVM's options, for this process and all that it compiles from now on.
+def exchange_backend_option(name: str, value: bool) -> bool | None:
+    """Set one of LLVM's options, for this process and all that it compiles from now on; what it was before.
 
-    False where nothing was set: these bindings have no way to, or their LLVM no such option.
+    None where nothing was set: these bindings have no way to, or their LLVM no such option. What it was is wrong for
+    the few options that LLVM keeps in a variable of its own (`cl::location`).
     """
     try:
         options = importlib.import_module(f"{_package}._mlir_libs._mlirDialectsFly")
-        options.set_llvm_option_bool(name, value)
+        return bool(options.set_llvm_option_bool(name, value))
     except (ImportError, AttributeError, RuntimeError, ValueError):
-        return False
-    return True
+        return None
+
+
+def set_backend_option(name: str, value: bool) -> bool:
+    """As `exchange_backend_option`; whether anything was set."""
+    return exchange_backend_option(name, value) is not None

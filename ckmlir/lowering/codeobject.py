@@ -1,8 +1,8 @@
 """From a module of llvm and rocdl operations to a loadable code object: backend, then linker.
 
-The backend runs inside this process, through MLIR's own `gpu-module-to-binary`. That pass insists on calling a linker
-in `TOOLKIT/llvm/bin/ld.lld`; a two-line script there copies its input, so that the relocatable object comes back and
-linking is ours: timed apart, with its own messages, and exchangeable (`ckmlir.lowering.linker`).
+The backend runs inside this process, through MLIR's own `gpu-module-to-binary`. That pass insists on calling a linker;
+what stands for it (`linker_stand_in.py`) hands the relocatable object back, so that linking is ours: timed apart, with
+its own messages, and exchangeable (`ckmlir.lowering.linker`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from ckmlir.diagnostics import collect
 from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.notes import take_notes
 from ckmlir.errors import CkmlirError
-from ckmlir.files import cache_directory, user_directory, write_atomically
 from ckmlir.lowering.arms_in_loops import has_arms_in_loops
+from ckmlir.lowering.backend_options import backend_options, wanted_options
 from ckmlir.lowering.carried_registers import carried_beside_accumulators
 from ckmlir.lowering.child_process import ChildEnded, in_child_process
 from ckmlir.lowering.linker import Linker, link
+from ckmlir.lowering.linker_stand_in import toolkit
 from ckmlir.lowering.metadata_note import KernelNotes, spilled_registers, with_notes
 from ckmlir.lowering.resting_memory import INTEGER_ARITHMETIC, resting_memory
 from ckmlir.lowering.standard_error import captured_standard_error
@@ -49,11 +50,6 @@ percent longer, in the same time (310 kernels, benchmarks/listed_kernels.py)."""
 
 LEVEL = "ck.llvm_level"
 """Set on a kernel that wants another of LLVM's levels."""
-
-# `gpu-module-to-binary` runs `ld.lld -shared INPUT -o OUTPUT`.
-COPYING_LINKER = b'#!/bin/sh\nLC_ALL=C exec cat "$2" >"$4"\n'
-"""Without a locale `cat` starts in less than half the time that `cp` takes."""
-
 
 ERROR = re.compile(r"\berror\b|not a recognized", re.IGNORECASE)
 """What LLVM says where it only prints; its fatal errors begin with "LLVM ERROR"."""
@@ -229,9 +225,10 @@ def _options(work: ir.Operation, size: _Size) -> Iterator[dict[str, bool]]:
 def _compiled(work: ir.Operation, form: str, size: _Size, options: Mapping[str, bool]) -> tuple[bytes, list[str]]:
     """LLVM's binary under some of its options, and what it prints. In a copy of the process, where there are options or
     LLVM might give up; otherwise in this one, which replaces the gpu.module of `work` by the binary."""
+    choices = {**wanted_options(size.branches, size.integer_arithmetic), **options}
 
     def binary() -> bytes:
-        for name, choice in options.items():
+        for name, choice in choices.items():
             set_backend_option(name, choice)
         return _binary(work, form, size)
 
@@ -241,8 +238,8 @@ def _compiled(work: ir.Operation, form: str, size: _Size, options: Mapping[str, 
         except ChildEnded as end:
             raise CodeGenerationError(_given_up(str(end), end.printed)) from None
         return content, lines
-    with captured_standard_error() as lines:
-        content = binary()
+    with captured_standard_error() as lines, backend_options(choices):
+        content = _binary(work, form, size)
     return content, lines
 
 
@@ -316,24 +313,8 @@ def _run(work: ir.Operation, pipeline: str) -> None:
 
 
 def _toolkit() -> Path:
-    """The directory whose `llvm/bin/ld.lld` copies objects: made once per user, in the cache if that can be.
-
-    Looked for each time: another process may clear the cache.
-    """
-    for root in (cache_directory, lambda: user_directory("cache")):
-        linker = root() / "toolkit" / "llvm" / "bin" / "ld.lld"
-        try:
-            if not _holds(linker, COPYING_LINKER):
-                linker.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(linker, COPYING_LINKER, executable=True)
-            return linker.parents[2]
-        except OSError as error:
-            reason = error
-    raise CodeGenerationError(f"no directory to keep a two-line script in: {reason}; set XDG_CACHE_HOME or TMPDIR")
-
-
-def _holds(path: Path, content: bytes) -> bool:
     try:
-        return path.read_bytes() == content
-    except FileNotFoundError:
-        return False
+        return toolkit()
+    except OSError as error:
+        why = f"{error}; set XDG_CACHE_HOME or TMPDIR"
+        raise CodeGenerationError(f"no directory for a small program that stands for a linker: {why}") from None

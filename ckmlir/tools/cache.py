@@ -17,7 +17,7 @@ from ckmlir.runtime import compile_cache, kernel_files
 OTHERS = {
     "simulator": "machine code of the simulator",
     "texts": "what `ckmlir list` printed",
-    "toolkit": "a script that stands for a linker",
+    "toolkit": "what stands for a linker",
 }
 """Directories of the cache beside the kernels' -> what is in them. Nobody looks into them one by one."""
 

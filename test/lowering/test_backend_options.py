@@ -1,0 +1,87 @@
+"""Kernels without branches spare LLVM what only loops and branches need; options of LLVM's are taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.lowering import codeobject
+from ckmlir.lowering.backend_options import ADDRESSES, FEW_SUMS, SPARED, wanted_options
+from ckmlir.mlir import exchange_backend_option
+from ckmlir.ops import find_operator
+from ckmlir.targets import get_target
+
+USUAL = {name: not choice for name, choice in SPARED.items()}
+WANTED: dict[str, tuple[dict[str, object], dict[str, bool]]] = {
+    "reduce": ({"shape": (64, 40000)}, USUAL),  # a loop
+    "copy": ({"m": 64, "n": 64}, dict(SPARED)),
+    # Lanes with many rows, each of which has a place in LDS.
+    "transpose2d": ({"m": 4096, "n": 4096, "dtype": "i8"}, {**SPARED, ADDRESSES: True}),
+}
+"""By operator: keys of a kernel, and LLVM's options for it."""
+
+
+def options() -> dict[str, bool]:
+    """What LLVM's options are now."""
+    found = {}
+    for name in SPARED:
+        before = exchange_backend_option(name, True)
+        if before is None:
+            pytest.skip("these bindings cannot set LLVM's options")
+        exchange_backend_option(name, before)
+        found[name] = before
+    return found
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, bool]]]:
+    """The options while LLVM worked, of each compilation."""
+    found: list[dict[str, bool]] = []
+    binary = codeobject._binary
+
+    def noted(*given: object) -> bytes:
+        found.append(options())
+        return binary(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(codeobject, "_binary", noted)
+    yield found
+    assert options() == USUAL
+
+
+def compiled(name: str) -> bytes:
+    operator, target = find_operator(name), get_target("gfx942")
+    return compile_kernel(operator, operator.spec(operator.problem(**WANTED[name][0]), target), target).hsaco
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_what_is_spared_while_llvm_works(name: str, inside: list[dict[str, bool]]) -> None:
+    compiled(name)
+    assert inside == [WANTED[name][1]]
+
+
+def test_many_sums_are_looked_through() -> None:
+    assert not wanted_options(False, FEW_SUMS)[ADDRESSES]
+    assert wanted_options(False, FEW_SUMS + 1) == {**SPARED, ADDRESSES: True}
+    assert wanted_options(True, FEW_SUMS) == USUAL
+
+
+def test_options_come_back_where_llvm_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> bytes:
+        assert options() == SPARED
+        raise codeobject.CodeGenerationError("no such instruction")
+
+    monkeypatch.setattr(codeobject, "_binary", fails)
+    with pytest.raises(codeobject.CodeGenerationError, match="no such"):
+        compiled("copy")
+    assert options() == USUAL
+
+
+@pytest.mark.parametrize("name", ["copy", "rmsnorm2d", "transpose2d"])
+def test_the_code_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    operator, target = find_operator(name), get_target("gfx942")
+    spec = operator.spec(operator.problem(m=4096, n=4096, dtype="f16"), target)
+    spared = compile_kernel(operator, spec, target).hsaco
+    monkeypatch.setattr(codeobject, "wanted_options", lambda *_: {})
+    assert compile_kernel(operator, spec, target).hsaco == spared
