@@ -56,6 +56,8 @@ _GEMM = {
     "ping_pong_async": f"schedule ping_pong_async 1; ahead load 1; path direct; buffers 2; {_PING_PONG}",
     "preshuffle": f"schedule preshuffle 1; ahead load 2, to_lds 1; path straight, a through; buffers 2; {_INTERLEAVED}",
     "straight": f"schedule straight 1; ahead load 2, to_lds 1; path straight, a through; buffers 2; {_INTERLEAVED}",
+    "straight_single": "schedule straight_single 1; ahead load 2, to_lds 1; path straight, a through; "
+    f"{_INTERLEAVED}",
 }
 GEMM: Mapping[str, str] = {**_GEMM, "single_buffer": _GEMM["compv3"], "prefetch": _GEMM["compv4"]}
 """Stages load, to_lds, from_lds, math; LDS tensors a, b, and of two products up. The last two are other names."""

@@ -158,7 +158,7 @@ BARRIERS = {
     "v1": 2, "v2": 2, "mem3": 2, "mem3_interwave": 4, "compv3": 2, "compv4": 1, "compv6": 2, "hot_loop": 1,
     "async": 1, "async_double": 1, "async_late": 2, "async_wide": 1, "async_single": 2,
     "async_wide_carried": 1,
-    "async_narrow": 2, "straight": 1, "preshuffle": 1,
+    "async_narrow": 2, "straight": 1, "straight_single": 2, "preshuffle": 1,
 }  # fmt: skip
 """Barriers of a step along K: two with one LDS buffer, or where everything is copied as soon as its buffer is free; one
 with several; interwave, one more a phase but the first."""

@@ -301,8 +301,13 @@ COLUMNS = {"a_scale": "1x128", "b_scale": "1x128"}
 
 @pytest.mark.parametrize(("name", "keys"), [
     ("gemm_quant", {**LARGE, **COLUMNS}),
+    ("gemm_quant", LARGE),
     *(pytest.param(name, keys, marks=pytest.mark.full) for name, keys in (
         ("gemm_quant", {**LARGE, **COLUMNS, "a_major": "rows", "b_major": "rows"}),
+        ("gemm_quant", {**LARGE, **COLUMNS, "k": 7168, "b_dtype": "bf8"}),
+        ("gemm_quant", {**LARGE, **COLUMNS, "k": 2048, "out": "f32"}),
+        ("gemm_quant", {**LARGE, "m": 4000, "n": 4010, "k": 4112, "lda": 4224, "ldb": 4224}),
+        ("gemm_quant", {**LARGE, "op": "gelu(acc * alpha + d0) + d1", "d_kind": "row,full"}),
         ("gemm_quant", {**LARGE, **COLUMNS, "layout": "RRR", "dtype": "bf8", "out": "f32"}),
         ("gemm_quant", {**LARGE, **COLUMNS, "b_dtype": "i4", "zeros": 1}),
         ("gemm_quant", {**LARGE, **COLUMNS, "op": "gelu(acc * alpha + d0) + d1", "d_kind": "row,full"}),
@@ -323,9 +328,11 @@ def test_scales_of_columns_leave_room_for_another_workgroup(name: str, keys: dic
 
 @pytest.mark.parametrize(("chip", "keys", "kept"), [
     ("gfx950", {}, 4096), ("gfx950", {"k": 7168, "dtype": "bf8"}, 8192),
-    ("gfx950", {"k": 16384, "layout": "RRR"}, 8192), ("gfx950", {"k": 4301}, 0), ("gfx950", {"k": 2048}, 0),
+    ("gfx950", {"k": 16384, "layout": "RRR"}, 8192), ("gfx950", {"k": 4301}, 0), ("gfx950", {"k": 2048}, 4096),
+    ("gfx950", {"k": 2048, "schedule": "compv3"}, 0), ("gfx950", {"k": 1920}, 0),
     ("gfx950", {"m": 1024, "n": 1024}, 0), ("gfx942", {}, 0), ("gfx950", {"a_major": "rows"}, 0),
-    ("gfx950", {"b_scale": "1x128"}, 4096), ("gfx950", {"a_scale": "1x64"}, 0), ("gfx950", {"dtype": "i8"}, 0),
+    ("gfx950", {"b_scale": "1x128"}, 4096), ("gfx950", {"b_scale": "1x128", "k": 7168}, 4096),
+    ("gfx950", {"a_scale": "1x64"}, 0), ("gfx950", {"dtype": "i8"}, 0),
     ("gfx950", {"b_dtype": "i4"}, 0), ("gfx950", {"layout": "CRR"}, 0), ("gfx950", {"b_scale": "1x64"}, 0),
     ("gfx950", {"b_scale": "1x128", "shuffled": 16}, 0),
 ])  # fmt: skip
@@ -338,6 +345,8 @@ def test_which_scales_are_kept(chip: str, keys: dict[str, Any], kept: int) -> No
 KEPT: list[tuple[str, dict[str, Any], int]] = [
     ("gemm_quant", {"m": 100, "n": 70, "k": 4300}, 4096),  # all steps but two, and groups not in fours
     ("gemm_quant", {"m": 100, "n": 70, "k": 4300, "b_scale": "1x128", "mfma": "16x16x128"}, 4096),
+    ("gemm_quant", {"m": 100, "n": 70, "k": 4300, "b_scale": "1x128", "mfma": "16x16x128",
+                    "schedule": "straight_single"}, 4096),
     ("gemm_quant", {"m": 100, "n": 130, "k": 8256, "dtype": "bf8", "a_scale": "1x64", "ld_scale_a": 132}, 4096),
     ("gemm_quant", {"m": 128, "n": 128, "k": 8320, "schedule": "compv4", "b_scale": "tensor"}, 8192),
     ("gemm_quant", {"m": 130, "n": 20, "k": 0, "lda": 128, "ldb": 128}, 4096),

@@ -17,6 +17,8 @@ from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.targets import get_target
 
 GEMM, COMPRESS = find_operator("gemm_sparse"), find_operator("compress_sparse")
+FRAGMENT_ORDER = ("preshuffle", "straight", "straight_single")
+"""Schedules of a B in fragment order, which is made of rows along k."""
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {}),
     ("gfx942", {"dtype": "bf16", "layout": "RRR", "k": 203, "ldb": 80, "lda": 121}),
@@ -57,7 +59,7 @@ def test_every_schedule(schedule: str, chip: str) -> None:
     target = get_target(chip)
     for dtype in ("f16", "i8"):
         problem = GEMM.problem(m=140, n=150, k=500, dtype=dtype, schedule=schedule,
-                               shuffled=32 if schedule in ("preshuffle", "straight") else 0)  # fmt: skip
+                               shuffled=32 if schedule in FRAGMENT_ORDER else 0)  # fmt: skip
         spec = GEMM.spec(problem, target)
         if GEMM.validate(spec, target):
             continue
@@ -82,8 +84,6 @@ def test_large_blocks_that_would_spill_are_refused(keys: dict[str, Any], need: i
     assert GEMM.spec(GEMM.problem(**large), target).block == (128, 128, 128)
 
 
-FRAGMENT_ORDER = ("preshuffle", "straight")
-"""Schedules of a B in fragment order, which is made of rows along k."""
 SCHEDULED = [(name, layout) for name in SCHEDULES for layout in ("RCR", "RRR")
              if layout == "RCR" or name not in FRAGMENT_ORDER]  # fmt: skip
 

@@ -73,7 +73,8 @@ def _loop_lds(spec: ContractionSpec) -> int:
             elements = (m, n)[place] * k
             copies = _copies(spec, place, elements) if spec.layout[place] == "CR"[place] else 1
             loop += int(schedule.buffers_of(tensor) * elements * _bytes(spec, tensor)) * copies
-    return loop + (m * SCALE_BYTES * (spec.kept // _scales(spec)[0].group) if spec.kept else 0)
+    kept = spec.keepable if spec.kept else ()
+    return loop + sum((n, m)[one.operand == "a"] * SCALE_BYTES * (spec.kept // one.group) for one in kept)
 
 
 def block_registers(spec: ContractionSpec) -> Resources:

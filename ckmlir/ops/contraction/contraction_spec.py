@@ -11,6 +11,7 @@ from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sparsity import BY_ROWS
 from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, Dtype, find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
+from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Algorithm, Counts, Spec, by
 
 if TYPE_CHECKING:
@@ -117,8 +118,8 @@ class ContractionSpec(Spec):
         chain: (0, 0) where C is stored. Else C is multiplied by a second matrix, `down`, before anything of it gets to
             memory (`ckmlir.ops.contraction.chain_kernel`): columns of that product that a step computes, and elements
             of which the length and the distance of rows of `down` are multiples.
-        kept: elements along K of which LDS keeps the scales of A's rows (`ckmlir.ops.contraction.kept_scales`); 0: each
-            step brings its own.
+        kept: elements along K of which LDS keeps the scales that `keepable` has (`ckmlir.ops.contraction.kept_scales`);
+            0: each step brings its own.
     """
 
     operator: str
@@ -273,11 +274,26 @@ class ContractionSpec(Spec):
 
     @property
     def makes_room(self) -> bool:
-        """Whether registers are to leave room for another workgroup on a compute unit: columns have scales of groups
-        that one matrix instruction takes as a whole, so that its sums are scaled as they come."""
-        columns = any(one.is_of_columns(self.block[1]) for one in self._scaled)
+        """Whether registers are to leave room for another workgroup on a compute unit: columns have scales, or B goes
+        straight to registers, of groups that one matrix instruction takes as a whole, so that its sums are scaled as
+        they come."""
+        groups = [one for one in self._scaled if one.group]
         whole = self.mfma[2] == self.piece == self.block[2]
-        return columns and whole and not (self.scaled_by_instruction or self.shuffled)
+        if not (groups and whole) or self.scaled_by_instruction or self.shuffled:
+            return False
+        return self.is_straight or any(one.is_of_columns(self.block[1]) for one in groups)
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether B goes straight to registers."""
+        return parse_schedule(self.schedule_text).path_of("b") == "straight"
+
+    @property
+    def keepable(self) -> "tuple[ScaleSpec, ...]":
+        """The scales that LDS may keep for many steps: of A's rows, and of B's columns where B does not pass LDS, which
+        is busy with both otherwise."""
+        straight = bool(self._scaled) and self.is_straight
+        return tuple(one for one in self._scaled if one.is_along_k and (one.operand == "a" or straight))
 
     @property
     def scales(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from ckmlir.ops.contraction.block_sizes import EIGHT_WAVES, FOUR_WAVES, LARGE, M
 from ckmlir.ops.contraction.contraction_spec import accumulator_type
 from ckmlir.ops.contraction.few_rows import few_rows
 from ckmlir.ops.contraction.large_blocks import PING_PONG, WITHOUT_REGISTERS, large_blocks, pays_copies, pays_large
+from ckmlir.ops.contraction.past_lds import MOST_OF_ONE_PRODUCT, STRAIGHT, takes_group, takes_straight
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.dtypes import find_dtype
@@ -86,8 +87,6 @@ MOST_FOR_TWO_STEPS = 128
 transposed operands beside them do not find enough in the other."""
 MOST_LARGE_BLOCKS = 3
 """Schedules that load further ahead than this are for products bound by memory, which small blocks serve better."""
-MOST_OF_ONE_PRODUCT = 4
-"""Arrays that its loop loads: A, B, and scales of both."""
 OTHER_WAVES = ((1, 4), (4, 1), (2, 4), (4, 2), (1, 2), (2, 1), (1, 1))
 """What a named block gets that the preferred waves do not divide, or have no registers for; the best first."""
 SIDE_BY_SIDE = (1, 4)
@@ -132,7 +131,7 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
                 if wish.compares_rows:  # short steps, if groups of scales are no longer; else few loads of a wave
                     found.append(Plan(name, (size, size, min(whole // 2, wish.compared_depth, depth)), waves))
                     waves = wish.waves or EIGHT_WAVES
-                found.append(Plan(name, (size, size, depth), waves, _columns(wish, size, target)))
+                found.append(Plan(name, (size, size, depth), waves, _columns(wish, size, name, target)))
         if wish.computed and wish.arrays > 2:
             found.append(_short_step(wish, schedules[-1], target))
     if wish.schedule is None:
@@ -143,7 +142,8 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
 def _preferred(wish: Wish, target: Target) -> tuple[str, ...]:
     """Schedules of blocks that have none of their own, the best first."""
     if wish.partial:
-        return (COPIED_ALONE, *PREFERRED_PARTIAL) if _copies_alone(wish, target) else PREFERRED_PARTIAL
+        first = COPIED_ALONE if _copies_alone(wish, target) else STRAIGHT if takes_straight(wish, target) else ""
+        return (first, *PREFERRED_PARTIAL) if first else PREFERRED_PARTIAL
     return PREFERRED_SHORT if _runs_beside(wish, target) else PREFERRED
 
 
@@ -247,11 +247,12 @@ def _is_large(plan: Plan, target: Target) -> bool:
     return math.prod(plan.block[:2]) > MOST_FOR_TWO_STEPS * math.prod(plan.waves) * target.wave_size
 
 
-def _columns(wish: Wish, size: int, target: Target) -> int:
-    """Of the matrix instruction, 0 for any: few where terms are crowded, and as `narrow_for_scales` has it."""
+def _columns(wish: Wish, size: int, schedule: str, target: Target) -> int:
+    """Of the matrix instruction, 0 for any: few where terms are crowded, where B goes straight to registers, and as
+    `narrow_for_scales` has it."""
     if size == LARGE:
         return NARROW if wish.crowded else 0
-    return narrow_for_scales(wish, target)
+    return NARROW if schedule == STRAIGHT and wish.schedule is None else narrow_for_scales(wish, target)
 
 
 def narrow_for_scales(wish: Wish, target: Target) -> int:
@@ -265,10 +266,8 @@ def narrow_for_scales(wish: Wish, target: Target) -> int:
     leaves one wave a SIMD: with both transposed 2048 x 2048 x 2048 takes 30951, 32237, 4096 x 4096 x 4096 218489,
     211157; A alone (CRR), which has the long one, 33433, 35539 and 229993, 237461, 1024 x 1024 x 4096 56446, 57626.
     """
-    whole = any((one.n, one.k) == (NARROW, wish.group) for one in target.mfmas(wish.dtype, wish.dtype))
-    single = wish.arrays <= MOST_OF_ONE_PRODUCT and wish.load_bytes >= VECTOR_BYTES
     across = wish.layout[:2] == "CR"
-    return NARROW if wish.column_scales and whole and single and not across else 0
+    return NARROW if wish.column_scales and takes_group(wish, target) and not across else 0
 
 
 def _sizes(wish: Wish, schedule: str, target: Target) -> tuple[int, ...]:

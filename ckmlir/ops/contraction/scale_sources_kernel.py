@@ -151,9 +151,13 @@ class Rows(Absent):
     def __init__(self, place: Place) -> None:
         self.place = place
 
+    def lies(self) -> Distribution:
+        """How those of a group lie when they are loaded."""
+        return self.place.across()
+
     def load(self, k: Scalar, depth: int) -> Any:
         """See `Source`."""
-        return self.place.of_groups(k, depth // self.place.spec.group, self.place.across())
+        return self.place.of_groups(k, depth // self.place.spec.group, self.lies())
 
     def of_piece(self, scales: Any, piece: int) -> Any:
         """See `Source`."""
@@ -190,7 +194,7 @@ class KeptRows(Rows):
     def read(self, loaded: Any) -> Any:
         """See `Source`."""
         assert self.there is not None
-        lies = self.place.across().expand(0, 1)
+        lies = self.lies().expand(0, 1)
         # A power of two: LLVM sees that each place is inside, and asks no lane.
         places = (full((1,), group & (self.count - 1), "i32") for group in loaded)
         return [join_axes(self.there.gather(place, 0, lies), 0) for place in places]
@@ -200,27 +204,33 @@ class KeptRows(Rows):
         return scales[piece // self.place.spec.group]
 
 
-class Columns(Absent):
+class Columns(Rows):
     """A scale for each column of B: a lane has sums of many, of which it loads a share and takes the others from lanes
     with sums of the same.
     """
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-
-    def load(self, k: Scalar, depth: int) -> Any:
-        """See `Source`."""
-        return self.place.of_groups(k, depth // self.place.spec.group, dealt_out(self.place.across()))
+    def lies(self) -> Distribution:
+        """See `Rows`."""
+        return dealt_out(self.place.across())
 
     def of_piece(self, scales: Any, piece: int) -> Any:
         """See `Source`."""
-        own = _of_group(scales, piece // self.place.spec.group)
-        return redistribute(cast(own, "f32"), self.place.across())
+        return redistribute(cast(super().of_piece(scales, piece), "f32"), self.place.across())
+
+    def fold(self, factor: Any, scales: Any) -> Any:
+        """See `Source`."""
+        return factor
 
     def apply(self, partial: Tile, scales: Any) -> Tile:
         """See `Source`."""
         found: Tile = partial * self.place.stretched(scales, partial)
         return found
+
+
+class KeptColumns(Columns, KeptRows):
+    """Scales of columns in LDS as `KeptRows` has those of rows; a lane reads its share, and has the others as it has
+    those that are loaded.
+    """
 
 
 def _of_group(scales: Tile, number: int) -> Tile:
@@ -229,11 +239,12 @@ def _of_group(scales: Tile, number: int) -> Tile:
 
 
 def source_of(place: Place | None, kept: int) -> Source:
-    """Of an operand's scales, if it has any; `kept`: elements along K of which LDS keeps those of rows of A, or 0."""
+    """Of an operand's scales, if it has any; `kept`: elements along K of which LDS keeps those of rows or columns, 0 if
+    it keeps none."""
     if place is None:
         return Absent()
     if place.spec.is_of_columns(place.length):
-        return Columns(place)
+        return KeptColumns(place, kept) if kept else Columns(place)
     if not place.spec.rows % place.length:
         return Uniform(place)
     return KeptRows(place, kept) if kept else Rows(place)

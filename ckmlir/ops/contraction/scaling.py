@@ -104,9 +104,10 @@ class ScaleSpec(Struct, frozen=True, kw_only=True):
         return self.group > 0 and self.operand != "a" and self.rows % length > 0
 
     @property
-    def is_of_rows(self) -> bool:
-        """Whether there is one for each row of A and group, and those of a row follow each other in memory."""
-        return self.operand == "a" and self.group > 0 and (self.rows, self.major) == (1, "k")
+    def is_along_k(self) -> bool:
+        """Whether there is one for each row of A, or column of B, and group, and those of a row or column follow each
+        other in memory."""
+        return self.group > 0 and (self.rows, self.major) == (1, "k")
 
     def shape(self, rows: int, k: int) -> tuple[int, ...]:
         """Of the array, for an operand (rows, k): a number for each row, or for each row and group."""

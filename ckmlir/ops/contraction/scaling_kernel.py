@@ -131,7 +131,8 @@ def accumulation_of(spec: ContractionSpec, product: Mma, work: Work) -> Accumula
     if spec.scaled_by_instruction:
         first, *others = (places[operand] for operand in spec.tensors)
         return BlockScales(product, spec.waves, spec.block, first, others)
-    a, *b = (source_of(places.get(operand), spec.kept) for operand in spec.tensors)
+    kept = {one.operand: spec.kept for one in spec.keepable}
+    a, *b = (source_of(places.get(operand), kept.get(operand, 0)) for operand in spec.tensors)
     # Scales of several groups that come as vectors, or of columns that lanes hand on, are there at once: registers have
     # room for half the partial sums. So they have where instructions take whole groups, for another wave.
     vectors = all(one.spec.align * one.spec.group >= spec.block[2] for one in places.values())

@@ -197,9 +197,9 @@ def _scaling(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     whole = spec.sink == "store" or spec.walk == "experts"  # there each part that memory adds is a result
     if spec.walk not in SCALED_WALKS or not whole or spec.merged or spec.sources or any(spec.chain):
         yield Reason("scaling", spec.scaling, "scales are of whole products of matrices", "expected split_k=1")
-    able = scales[0].is_of_rows and not spec.scaled_by_instruction and spec.sink == "store"
+    able = spec.keepable and not spec.scaled_by_instruction and spec.sink == "store"
     if spec.kept and (not able or spec.kept not in LENGTHS):
-        yield Reason("kept", spec.kept, "LDS keeps no such scales of A for so much of K", "expected 0")
+        yield Reason("kept", spec.kept, "LDS keeps no such scales for so much of K", "expected 0")
     for group in sorted({one.group for one in scales if one.group}):
         if group > spec.block[2]:
             why = f"steps of {spec.block[2]} along K are less than a group of scales"

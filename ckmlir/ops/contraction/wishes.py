@@ -56,6 +56,8 @@ class Wish(NamedTuple):
         batch: products like it in the same launch.
         group: elements along K whose sums have accumulators of their own, scaled before they are added; 0: none.
         column_scales: whether a block of columns takes several scales of such a group.
+        scale_load: scales of the shortest load of those of groups of A's rows and B's columns; 0 where A's rows have
+            none, or not all of them follow each other along K.
         sparse: whether A has two of every four elements along K.
         arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
         single: whether C is stored one element at a time.
@@ -91,6 +93,7 @@ class Wish(NamedTuple):
     batch: int = 1
     group: int = 0
     column_scales: bool = False
+    scale_load: int = 0
     sparse: bool = False
     single: bool = False
     matrices: int = 0
@@ -150,7 +153,8 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         problem.m, problem.n, problem.k, problem.taken(target) or problem.dtype, problem.layout, problem.load_bytes,
         problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
         len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scaled_group(target),
-        any(one.operand != "a" and one.rows == 1 for one in problem.scaling), problem.ld_index is not None,
+        any(one.operand != "a" and one.rows == 1 for one in problem.scaling),
+        _scale_load(problem), problem.ld_index is not None,
         aligned == 1, matrices_of(problem.side), is_crowded(problem.side, problem.out, aligned),
         all(pitch * one.step % (8 * CACHE_LINE) == 0 for one, pitch in pitches),
         _has_powers(problem, target),
@@ -162,6 +166,13 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         mixed=sum(map(_is_mixed, ("a", "b"), (problem,) * 2)),
         parts=problem.split_k,
     )  # fmt: skip
+
+
+def _scale_load(problem: Problem) -> int:
+    """See `Wish.scale_load`."""
+    single = [one for one in problem.scaling if one.group and one.rows == 1]
+    along = bool(single) and single[0].operand == "a" and all(one.is_along_k for one in single)
+    return min(one.align for one in single) if along else 0
 
 
 def _has_place_each_step(problem: Problem) -> bool:

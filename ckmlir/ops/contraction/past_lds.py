@@ -1,0 +1,44 @@
+"""Products whose B goes past LDS, straight to registers, where LDS would be busy longer than all else."""
+
+from __future__ import annotations
+
+from ckmlir.ops.contraction.block_depths import VECTOR_BYTES, depth_of
+from ckmlir.ops.contraction.block_sizes import MEDIUM, NARROW, SMALL
+from ckmlir.ops.contraction.wishes import Wish
+from ckmlir.targets import Target
+
+STRAIGHT = "straight_single"
+"""The schedule of sums of groups, each of which one instruction takes (`takes_straight`): a step reads and writes half
+as much of LDS, which is busy almost all the time otherwise, while L1 has time to give B to both waves of a column. By
+the model on gfx950, fp8 of 4096 x 4096, cycles of `compv3` and of this: scales of 1x128 and 128x128, K of 2048 70822,
+68969; 4096 128889, 118356; 7168 215589, 199032; of 1x128 both, 2048 84717, 71030; 4096 142773, 119022; 7168 237668,
+209780. Rows that begin within a cache line lose, since L1 gives more of them: K of 4112 in rows of 4112, stored in f32,
+200926, 242901, in rows of 4224 142557, 130266. Scales of A from row to row leave out what is kept for B's blocks:
+120673, 129213."""
+LEAST_STEPS_OF_STRAIGHT = 16
+"""Of a loop that has them."""
+LEAST_LOAD_OF_STRAIGHT = 4
+"""Scales that follow each other along K of a load, where columns have scales too: each load has an offset in a register
+through the steps. With one and two registers leave room for one wave of a SIMD, K of 2176 104000 cycles instead of
+87000."""
+MOST_OF_ONE_PRODUCT = 4
+"""Arrays that its loop loads: A, B, and scales of both."""
+
+
+def takes_straight(wish: Wish, target: Target) -> bool:
+    """Whether compute units have several blocks, for long sums of full vectors along K, as they lie, whose groups one
+    short instruction takes; of one product, since registers have no room beside what finds the blocks of many.
+    """
+    lies = wish.read_layout == "RC" and wish.in_lines and not (wish.computed or wish.converts)
+    medium = wish.block is None and wish.waves is None and min(wish.m, wish.n) > SMALL
+    depth = depth_of(MEDIUM, STRAIGHT, wish.dtype, target)
+    long = wish.k >= LEAST_STEPS_OF_STRAIGHT * depth and wish.blocks(MEDIUM) > target.compute_units
+    alone = not (wish.stays or wish.products)
+    room = wish.scale_load >= (LEAST_LOAD_OF_STRAIGHT if wish.column_scales else 1)
+    return alone and lies and medium and long and wish.group == depth and takes_group(wish, target) and room
+
+
+def takes_group(wish: Wish, target: Target) -> bool:
+    """Whether a short instruction takes a whole group of one product, in full vectors."""
+    whole = any((one.n, one.k) == (NARROW, wish.group) for one in target.mfmas(wish.dtype, wish.dtype))
+    return whole and wish.arrays <= MOST_OF_ONE_PRODUCT and wish.load_bytes >= VECTOR_BYTES
