@@ -80,6 +80,8 @@ class Target(Struct, frozen=True, dict=True):
     """Most LDS of a workgroup, which is that of a compute unit."""
     memory_bytes: float
     """Bytes that memory gives all compute units in a cycle, at most."""
+    l2_bytes: float
+    """Bytes that the L2 caches of all dies give them in a cycle, at most."""
     lds_granule: int
     """LDS is allocated in multiples of this many bytes."""
     lds_accesses: tuple[LdsAccess, ...]

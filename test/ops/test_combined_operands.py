@@ -143,6 +143,8 @@ def test_what_is_computed_on_its_way_leaves_registers_by_default(chip: str, keys
 
 
 EITHER = {"a_op": "a0 + a1", "b_op": "b0 + b1", "a_layout": "R,C", "b_layout": "C,R", "m": 4096, "n": 4096, "k": 1024}
+SEVEN = {"a_op": "a0 + a1 + a2", "a_types": "f32,bf16,f16", "a_layout": "R,C,C", "b_layout": None,
+         "b_op": "b0 + b1 + b2 + b3", "b_types": "f32,f16,f32,bf16", "dtype": "bf16"}  # fmt: skip
 THREE = {"a_op": "a0 + a1 + a2", "a_types": "f32,fp8,bf16", "b_op": "b0 + b1 + b2", "b_types": "f32,fp8,bf16"}
 
 
@@ -152,6 +154,9 @@ THREE = {"a_op": "a0 + a1 + a2", "a_types": "f32,fp8,bf16", "b_op": "b0 + b1 + b
     # Counted as full vectors, these had room in 128 x 128, and spilled.
     ("gfx950", {**THREE, "a_layout": "R,C,R", "b_layout": "C,R,C", "m": 488, "n": 1000, "k": 488, "dtype": "fp8"},
      (64, 64, 128)),
+    # Of seven arrays one such operand of 16 bits is enough, of six it is not.
+    ("gfx942", {**EITHER, **SEVEN}, (128, 128, 32)),
+    ("gfx942", {**EITHER, **SEVEN, "b_op": "b0 + b1 + b2", "b_types": "f32,f16,f32"}, (128, 128, 64)),
 ])  # fmt: skip
 def test_single_elements_of_matrices_that_lie_otherwise_take_registers(
     chip: str, keys: dict[str, Any], block: tuple[int, int, int]
@@ -160,6 +165,23 @@ def test_single_elements_of_matrices_that_lie_otherwise_take_registers(
     of four and three arrays on gfx942 .58 of those by 64 x 64."""
     target = get_target(chip)
     assert ABD.spec(ABD.problem(**keys), target).block == block
+
+
+@pytest.mark.parametrize(("chip", "size", "block"), [
+    ("gfx90a", 1024, (128, 128, 32)), ("gfx942", 2048, (128, 128, 32)), ("gfx942", 1024, (64, 64, 64)),
+])  # fmt: skip
+def test_half_a_step_comes_before_a_smaller_block(chip: str, size: int, block: tuple[int, int, int]) -> None:
+    """Where registers have no room for a whole step of 128 x 128: .6 of the cycles of 64 x 64, by the model, if there
+    are blocks for more than half of the compute units. Nothing is spilled."""
+    target = get_target(chip)
+    keys = {"m": size, "n": size, "k": 512, "layout": "RRR", "a_op": "a0 * a1 + a2 - a3", "a_layout": "C,C,C,C",
+            "a_types": "f32,f32,f16,f16", "b_op": "b0 + b1 + b2 + b3", "b_types": "f16,f16,f16,f32",
+            "b_layout": None}  # fmt: skip
+    spec = ABD.spec(ABD.problem(**keys), target)
+    assert spec.block == block
+    kernel = compile_kernel(ABD, spec, target)
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
 
 
 @pytest.mark.parametrize(("chip", "keys", "depth"), [

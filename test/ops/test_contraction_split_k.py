@@ -207,18 +207,18 @@ def test_both_kernels_are_proved_and_spill_nothing(chip: str) -> None:
 
 def test_steps() -> None:
     """What is queued: partial sums and what adds them; or zeros, in C's elements alone, and what adds to them."""
-    plan = make_plan(GEMM, GEMM.problem(m=100, n=70, k=512, split_k=3, op="relu(acc + d0)"), GFX942)
+    plan = make_plan(GEMM, GEMM.problem(m=100, n=70, k=768, split_k=3, op="relu(acc + d0)"), GFX942)
     first, second = plan.steps
     assert isinstance(first, KernelStep) and isinstance(second, KernelStep)
     assert first.arrays == ("a", "b", "acc_parts") and second.arrays == ("acc_parts", "d0", "c")
-    assert first.launch.grid == (1, 1, 3)
+    assert first.launch.grid == (12, 1, 3)
     assert [one.nbytes for one in plan.workspaces] == [3 * 100 * 72 * 4]
-    again = make_plan(GEMM, GEMM.problem(m=100, n=70, k=512, split_k=3, op="gelu(acc)"), GFX942)
+    again = make_plan(GEMM, GEMM.problem(m=100, n=70, k=768, split_k=3, op="gelu(acc)"), GFX942)
     assert again.kernels[0].spec == first.spec  # the epilogue is not its own
 
-    plan = make_plan(GEMM, GEMM.problem(m=100, n=70, k=512, split_k=3, reduction="atomic"), GFX942)
+    plan = make_plan(GEMM, GEMM.problem(m=100, n=70, k=768, split_k=3, reduction="atomic"), GFX942)
     assert isinstance(plan.steps[0], FillStep) and plan.kernels[0].is_own and not plan.workspaces
-    plan = make_plan(GEMM, GEMM.problem(m=100, n=70, k=512, split_k=3, reduction="atomic", ldc=80), GFX942)
+    plan = make_plan(GEMM, GEMM.problem(m=100, n=70, k=768, split_k=3, reduction="atomic", ldc=80), GFX942)
     assert [step.operator.name for step in plan.kernels] == ["elementwise", "gemm"]
 
 

@@ -147,8 +147,8 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx950", {"block": (256, 256, 64), "wave": (2, 4)}, "compv4", (256, 256, 64), (2, 4)),
     # 256 accumulators a work-item, and narrow loads: no room for two steps.
     ("gfx950", {"block": (256, 256, 64)}, "compv3", (256, 256, 64), (2, 2)),
-    ("gfx942", {"k": 4095}, "compv3", (128, 128, 64), (2, 2)),
-    ("gfx942", {"k": 4094}, "compv4", (128, 128, 64), (2, 2)),
+    ("gfx942", {**LARGE, "k": 4095}, "compv3", (128, 128, 64), (2, 2)),
+    ("gfx942", {**LARGE, "k": 4094}, "compv4", (128, 128, 64), (2, 2)),
     ("gfx942", {"shuffled": 32}, "preshuffle", (128, 128, 64), (2, 2)),
 ])  # fmt: skip
 def test_choice(

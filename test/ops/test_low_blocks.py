@@ -1,14 +1,15 @@
-"""Products of few rows: what an estimate of their time chooses, and that it says of blocks what the model says."""
+"""Products of few rows or few blocks: what an estimate of their time chooses, and that it says what the model says."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.low_blocks import LowBlocks, is_low, low_blocks
+from ckmlir.ops.contraction.low_blocks import LowBlocks, is_few, is_low, low_blocks
 from ckmlir.runtime.timing import model_kernels
 from ckmlir.sim.timing.parameters import load
 from ckmlir.targets import get_target
@@ -42,6 +43,15 @@ def cycles(chip: str, keys: dict[str, Any]) -> float:
     ("gfx942", {"m": 64, "n": 64, "k": 65536}, (64, 64, 64), 86, "v4"),  # one block
     ("gfx950", {"m": 64, "n": 384, "k": 1536, "dtype": "f32"}, (32, 32, 64), 8, "compv3"),
     ("gfx950", {"m": 64, "n": 4096, "k": 4096}, (64, 64, 128), 4, "v4"),
+    # Fewer blocks of 128 x 128 than compute units: smaller ones, or other parts of K.
+    ("gfx90a", {"m": 512, "n": 512, "k": 512}, (64, 64, 128), 1, "compv4"),
+    ("gfx942", {"m": 1024, "n": 1024, "k": 1024}, (64, 64, 128), 1, "compv4"),
+    ("gfx942", {"m": 128, "n": 4096, "k": 4096, "dtype": "fp8"}, (64, 64, 256), 2, "compv4"),
+    ("gfx950", {"m": 100, "n": 300, "k": 1000}, (32, 32, 128), 1, "v4"),
+    ("gfx950", {"m": 1024, "n": 1024, "k": 4096}, (128, 128, 64), 4, "compv4"),
+    ("gfx942", {"m": 80, "n": 16, "k": 512}, (16, 16, 128), 1, "v4"),
+    ("gfx942", {"m": 512, "n": 512, "k": 512, "schedule": "compv3"}, (128, 128, 64), 1, "compv3"),  # named
+    ("gfx942", {"m": 2048, "n": 2432, "k": 2048}, (128, 128, 64), 1, "compv4"),  # 304: enough
 ])  # fmt: skip
 def test_choices(chip: str, keys: dict[str, Any], block: tuple[int, ...], parts: int, schedule: str) -> None:
     problem, target = GEMM.problem(**keys), get_target(chip)
@@ -85,3 +95,25 @@ def test_where_the_estimate_holds() -> None:
     assert is_low((64, 4096, 4096), (64, 64, 64)) and is_low((1, 1, 0), (16, 16, 64))
     assert not is_low((65, 4096, 4096), (64, 64, 64)) and not is_low((64, 64, 64), (128, 64, 64))
     assert not is_low((0, 64, 64), (16, 16, 64))
+    medium = (128, 128, 64)
+    assert is_few((65, 1, 0), 1, medium, GFX942) and not is_few((64, 64, 64), 1, medium, GFX942)
+    assert is_few((2048, 2304, 64), 1, medium, GFX942) and not is_few((2048, 2432, 64), 1, medium, GFX942)
+    assert is_few((512, 512, 64), 18, medium, GFX942) and not is_few((512, 512, 64), 19, medium, GFX942)
+    assert not is_few((512, 512, 64), 1, (256, 128, 64), GFX942)
+
+
+def test_rounds_and_what_is_read_again_take_time() -> None:
+    """Of products of more rows, where compute units have more workgroups than they hold, and rows of blocks read B."""
+    many = blocks(4096, 4096, 64, (64, 64, 64))
+    assert many.cycles("compv4", 1, GFX942) > msgspec.structs.replace(many, few=True).cycles("compv4", 1, GFX942)
+
+
+@pytest.mark.parametrize(("chip", "keys", "share"), [
+    ("gfx90a", {"m": 512, "n": 512, "k": 512}, 0.5),
+    ("gfx942", {"m": 1405, "n": 657, "k": 128, "dtype": "fp8"}, 0.75),
+    ("gfx950", {"m": 65, "n": 424, "k": 256, "dtype": "bf16", "layout": "RRR"}, 0.6),
+])  # fmt: skip
+def test_few_blocks_are_faster_by_the_model(chip: str, keys: dict[str, Any], share: float) -> None:
+    """Than those of 128 x 128 that leave most compute units without work."""
+    depth = 128 if keys.get("dtype") == "fp8" else 64
+    assert cycles(chip, keys) < share * cycles(chip, {**keys, "block": (128, 128, depth), "schedule": "compv4"})

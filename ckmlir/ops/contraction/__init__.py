@@ -15,7 +15,7 @@ Parts are objects chosen by a name of the specification: `walks_kernel.WALKS`, `
 `work_kernel.py` has what walks share, `parts_kernel.py` which part of K and product of a batch a workgroup has.
 `merged_kernel.py` shows the parts tensors as matrices, dimensions merged; `sum_parts.py` adds what workgroups have
 summed in parts (`added_parts.py`). `contraction_spec.py` has what a kernel's code depends on, `defaults.py` chooses it
-(`few_rows.py` with `low_blocks.py`, and `large_blocks.py`, for products of such sizes), `problem.py` holds a request,
-`grouped.py` several in one launch; `operator.py` is the operators' base; what it chooses kernels with (`choosing.py`,
-`axes.py`), and compares results with (`expected.py`), is imported when it is asked to.
+(`few_rows.py` and `few_blocks.py` with `low_blocks.py`, and `large_blocks.py`, for products of such sizes),
+`problem.py` holds a request, `grouped.py` several in one launch; `operator.py` is the operators' base; what it chooses
+kernels with (`choosing.py`, `axes.py`), and compares results with (`expected.py`), is imported when it is asked to.
 """

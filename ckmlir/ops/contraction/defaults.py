@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from ckmlir.ops.contraction.block_depths import VECTOR_BYTES, bound_by_lds, depth_of
 from ckmlir.ops.contraction.block_sizes import EIGHT_WAVES, FOUR_WAVES, LARGE, MEDIUM, NARROW, SMALL, TALL_WAVES
 from ckmlir.ops.contraction.contraction_spec import accumulator_type
+from ckmlir.ops.contraction.few_blocks import few_blocks
 from ckmlir.ops.contraction.few_rows import few_rows
 from ckmlir.ops.contraction.large_blocks import PING_PONG, WITHOUT_REGISTERS, large_blocks, pays_copies, pays_large
 from ckmlir.ops.contraction.past_lds import MOST_OF_ONE_PRODUCT, STRAIGHT, takes_group, takes_straight
@@ -75,6 +76,9 @@ steps of 128 x 128 are half as long. By the model, 4096 x 4096 x 1024 of two arr
 half: f16 with one across K of A and of B 223284, 186068, of A alone 179983, 228123; fp8 333839 (53 registers in
 scratch memory), 244251, of A alone 243927, 194371; on gfx950 f16 221180, 137148. Of four and three of fp8 305447 and
 234463, by 64 x 64 401813."""
+MANY_ARRAYS = 7
+"""Of A and B together, from which on one such operand of 16 bits is enough: by the model half steps then take .76 to
+1.04 (gfx942, 1024 x 1024 x 1024, 161729 with 22 registers spilled, 150979), where all lie alike 1.04 to 1.11."""
 NARROWEST_FOR_SHORT_STEPS = 8
 """Bytes of the loads of computed operands of 8 bits that lie along K from which on steps of 128 x 128 are half as long
 where LDS then holds two workgroups, and one otherwise: one computes operands while the other multiplies. By the model,
@@ -116,13 +120,13 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         narrow = [one._replace(columns=NARROW) for one in found if _is_large(one, target)]
         found = narrow * wish.crowded + found
     else:
-        found = list(few_rows(wish, schedules, target))
+        found = [*few_rows(wish, schedules, target), *few_blocks(wish, schedules, target)]
         if _pays_deep(wish, target):
             found.append(Plan(PREFERRED_DEEP, (MEDIUM, MEDIUM, elements_in(DEEP_BYTES, wish.dtype)), FOUR_WAVES))
         found += large_blocks(wish, PREFERRED[0], target)
         last = (WITHOUT_REGISTERS,) * pays_copies(wish, WITHOUT_REGISTERS, EIGHT_WAVES, target)
         large = [(LARGE, name) for name in (*schedules, *last)]
-        for size, name in [*large, *itertools.product((MEDIUM, SMALL), schedules)]:
+        for size, name in (*large, *itertools.product((MEDIUM, SMALL), schedules)):
             if size in _sizes(wish, name, target):
                 found += crowded(wish, size, name, target)
                 waves = wish.waves or _waves(wish, size, name)
@@ -131,7 +135,10 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
                 if wish.compares_rows:  # short steps, if groups of scales are no longer; else few loads of a wave
                     found.append(Plan(name, (size, size, min(whole // 2, wish.compared_depth, depth)), waves))
                     waves = wish.waves or EIGHT_WAVES
-                found.append(Plan(name, (size, size, depth), waves, _columns(wish, size, name, target)))
+                columns = _columns(wish, size, name, target)
+                found.append(Plan(name, (size, size, depth), waves, columns))
+                if depth == whole and _halves_steps(wish, size, target):
+                    found.append(Plan(name, (size, size, whole // 2), waves, columns))
         if wish.computed and wish.arrays > 2:
             found.append(_short_step(wish, schedules[-1], target))
     if wish.schedule is None:
@@ -172,6 +179,14 @@ def _holds_one(target: Target) -> bool:
     """Whether LDS holds one workgroup of 128 x 128 with two buffers of whole steps, and two with half of that."""
     buffer = 2 * MEDIUM * STEP_BYTES[0]
     return target.lds_bytes // (2 * buffer) == 1 < target.lds_bytes // buffer
+
+
+def _halves_steps(wish: Wish, size: int, target: Target) -> bool:
+    """Whether half a step is tried where registers have no room for a whole one, before a smaller block: of computed
+    operands, if more than half of the compute units have a block. By the model, cycles of 64 x 64 and of this: 2048 x
+    2048 x 512 of f16 on gfx942 128473, 77013; 1024 x 1024 x 1024, 64 blocks for 304 units, 38966, 75393.
+    """
+    return wish.computed and size == MEDIUM and 2 * wish.blocks(MEDIUM) > target.compute_units
 
 
 def _short_step(wish: Wish, schedule: str, target: Target) -> Plan:
@@ -363,7 +378,8 @@ def _deepest(wish: Wish, size: int, waves: tuple[int, int], target: Target) -> i
         of_bytes = bits_of(wish.dtype) <= 8
         wide = wish.layout[:2] == "RC" and wish.load_bytes >= NARROWEST_FOR_SHORT_STEPS
         beside = of_bytes and wish.computed and wide and _holds_one(target)
-        many = (beside or wish.mixed * (2 if of_bytes else 1) >= MANY_MIXED) and size == MEDIUM
+        mixed = wish.mixed * (2 if of_bytes or wish.arrays >= MANY_ARRAYS else 1)
+        many = (beside or mixed >= MANY_MIXED) and size == MEDIUM
         return elements_in(STEP_BYTES[1], wish.dtype) if many else LONGEST_STEP
     most = MOST_NUMBERED // wish.numbered * math.prod(waves) * target.wave_size // (2 * wish.numbered * size)
     return max(1 << most.bit_length() - 1, elements_in(STEP_BYTES[-1], wish.dtype))

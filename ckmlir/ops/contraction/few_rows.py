@@ -53,16 +53,16 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
     if wish.n <= MOST_ROWS:
         yield from _one_block(wish, schedules, target)
         return
-    pairs = itertools.product(_shapes(wish), _schedules(wish, schedules))
-    low, *others = sorted(pairs, key=lambda pair: _cycles(wish, pair[0], pair[1], target))
+    pairs = itertools.product(_shapes(wish), able_schedules(wish, schedules))
+    low, *others = sorted(pairs, key=lambda pair: cycles_of(wish, pair[0], pair[1], target))
     if _in_squares(wish, low[0], target):
         if wish.merged and wish.load_bytes == VECTOR_BYTES:
             deep = (SMALL, SMALL, elements_in(TWO_LINES[0], wish.dtype))
             yield from (Plan(name, deep, FOUR_WAVES) for name in schedules)
         return
     if wish.merged and wish.load_bytes == NARROWEST_FOR_TWO_STEPS and wish.layout[:2] == "CR":
-        yield from (_plan((HIGH, HIGH, elements_in(CACHE_LINE, wish.dtype)), name) for name in schedules)
-    yield from (_plan(*pair) for pair in (low, *others))
+        yield from (low_plan((HIGH, HIGH, elements_in(CACHE_LINE, wish.dtype)), name) for name in schedules)
+    yield from (low_plan(*pair) for pair in (low, *others))
 
 
 def _one_block(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator[Plan]:
@@ -71,7 +71,7 @@ def _one_block(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterat
     22195.
     """
     shape = (SMALL, SMALL, elements_in(CACHE_LINE, wish.dtype))
-    name = min((schedules[0], ALONE), key=lambda name: _cycles(wish, shape, name, target))
+    name = min((schedules[0], ALONE), key=lambda name: cycles_of(wish, shape, name, target))
     if _is_wide(wish) and not wish.merged and not _is_turned(wish) and _parts(wish, shape, name, target) > 1:
         yield Plan(name, shape, FOUR_WAVES)
 
@@ -85,7 +85,7 @@ def _in_squares(wish: Wish, low: tuple[int, int, int], target: Target) -> bool:
 
 def _shapes(wish: Wish) -> Iterator[tuple[int, int, int]]:
     """Blocks that may be better than others."""
-    depth = _depth(wish)
+    depth = depth_of_low(wish)
     yield from ((LOW, columns, depth) for columns in COLUMNS)
     if wish.m > HIGH:
         yield from ((HIGH, columns, depth) for columns in COLUMNS[1:])
@@ -93,7 +93,7 @@ def _shapes(wish: Wish) -> Iterator[tuple[int, int, int]]:
             yield SMALL, SMALL, depth
 
 
-def _cycles(wish: Wish, shape: tuple[int, int, int], schedule: str, target: Target) -> float:
+def cycles_of(wish: Wish, shape: tuple[int, int, int], schedule: str, target: Target) -> float:
     """How long a block and a schedule take, about."""
     return _low(wish, shape, target).cycles(schedule, _parts(wish, shape, schedule, target), target)
 
@@ -114,7 +114,7 @@ def _is_wide(wish: Wish) -> bool:
     return not (wish.partial or wish.load_bytes < NARROWEST_FOR_TWO_STEPS or wish.compares_rows)
 
 
-def _schedules(wish: Wish, schedules: tuple[str, ...]) -> tuple[str, ...]:
+def able_schedules(wish: Wish, schedules: tuple[str, ...]) -> tuple[str, ...]:
     """Among which is chosen: of wide loads, all whose loops are known. Narrow loads of bytes across K wait for memory:
     by the model on gfx942, in cycles of `AHEAD` and of `compv3`, 17 x 1536 x 1536 in CCR of i8 11692, 14284, 33 x 5000
     x 1536 of fp8 12089, 15804; along K 28 x 1024 x 4093 11274, 9436.
@@ -132,7 +132,7 @@ def _is_turned(wish: Wish) -> bool:
     return bits_of(wish.dtype) == 8 and wish.layout[:2] != "RC"
 
 
-def _depth(wish: Wish) -> int:
+def depth_of_low(wish: Wish) -> int:
     """How many elements along K a step has: two cache lines, or one."""
     if wish.compares_rows:
         return wish.compared_depth
@@ -145,7 +145,7 @@ def filled(blocks: int, target: Target) -> float:
     return max(blocks, 1) / (max(ceil_div(blocks, target.compute_units), 1) * target.compute_units)
 
 
-def _plan(block: tuple[int, int, int], schedule: str) -> Plan:
-    """A block under a schedule: 16 columns of 16 rows a wave, of more rows two by two."""
-    waves = (1, block[1] // LOW) if block[0] == LOW else (2, min(block[1] // LOW, 2))
-    return Plan(schedule, block, waves)
+def low_plan(block: tuple[int, int, int], schedule: str) -> Plan:
+    """A block under a schedule: a tile of 16 x 16 a wave where it has 16 rows or columns, else two by two waves."""
+    rows, columns = block[0] // LOW, block[1] // LOW
+    return Plan(schedule, block, (rows, columns) if 1 in (rows, columns) else FOUR_WAVES)

@@ -1,5 +1,5 @@
-"""About how long blocks of few tiles take for a product of few rows, by which these, schedules and parts of K are
-chosen.
+"""About how long blocks of few tiles take for a product of few rows, or few blocks, by which these, schedules and parts
+of K are chosen.
 
 One estimate for all types. A compute unit takes the workgroups that it has at a time as long as the longest of three:
 its steps one after the other, each of which multiplies and waits; their products on its SIMDs; and what passes through
@@ -8,14 +8,15 @@ norm. Parts of K take a second kernel, which reads sums of all parts.
 
 The numbers were fitted to 5,879 kernels of 216 products by the model of time, with all workgroups of a compute unit
 simulated together: f16, f32, fp8 and i8, m of 1, 16, 28 and 64, n x k of 384x1536, 1024x4096, 1024x8192, 2048x2048,
-4096x4096 and 8192x1536, on three chips. It is wrong by 8 % (root mean square). benchmarks/results/few_rows.md has how
-good its choices are.
+4096x4096 and 8192x1536, on three chips. It is wrong by 8 % (root mean square). Of products of more rows, from which
+only `L2_REACHED` and `LATER` are, it is wrong by 13 %. benchmarks/results/few_rows.md has how good its choices are.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
+from ckmlir.ops.contraction.block_sizes import MEDIUM
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
@@ -61,6 +62,10 @@ DWORD, NARROW = 4, 15
 """Bytes of a load below which each takes so many cycles of a step more: they are packed, and compared one by one."""
 NEAR = 36.5
 """Bytes of A and B that a compute unit moves to LDS and from there in a cycle."""
+L2_REACHED, LATER = 0.72, 3000
+"""Of products of more rows: what is reached of the peak of the L2 caches, from which rows of blocks read B again (as by
+the model: te42kyfo/gpu-benches, gpu-l2-cache/mi210.txt); and cycles of workgroups that come when others have ended,
+until their first products and until all is stored."""
 REACHED = 0.81
 """What is reached of memory's peak, of which each compute unit that has a workgroup has its share, whether it needs
 that or not."""
@@ -96,6 +101,7 @@ class LowBlocks(Struct, frozen=True):
         load_bytes: of a lane's loads of A and B.
         matrices: bytes of A and B.
         sums: elements of C.
+        few: whether C has few rows.
     """
 
     rows: int
@@ -107,6 +113,7 @@ class LowBlocks(Struct, frozen=True):
     load_bytes: int
     matrices: int
     sums: int
+    few: bool = True
 
     @property
     def tiles(self) -> int:
@@ -124,13 +131,18 @@ class LowBlocks(Struct, frozen=True):
         each = (self.rows + self.columns) * self.step_bytes
         waves = min(self.tiles, target.simds)
         held = max(min(target.lds_bytes // (loop.buffers * each), MOST_WAVES // waves), 1)
-        chain = ceil_div(own, held) * steps * self._step(loop, each, waves, target)
+        rounds = ceil_div(own, held)
+        chain = rounds * steps * self._step(loop, each, waves, target)
         multiplied = steps * self.products * ceil_div(own * self.tiles, target.simds) / loop.reached
         near = own * steps * each / NEAR
         workgroups = max(self.blocks, 1) * parts
         share = own * min(workgroups, target.compute_units) / workgroups  # as if all units had as many
         far = self.matrices * share / (REACHED * target.memory_bytes)
-        found = BEGIN + _norm(max(chain, multiplied), near, far)
+        again = 0.0
+        if not self.few:
+            chain += (rounds - 1) * LATER
+            again = workgroups * share * steps * each / (L2_REACHED * target.l2_bytes)
+        found = BEGIN + _norm(max(chain, multiplied), near, far, again)
         if parts == 1:
             return found
         sums = 2 * self.sums * SUM_BYTES / target.memory_bytes
@@ -168,6 +180,14 @@ def is_low(lengths: tuple[int, int, int], block: tuple[int, int, int]) -> bool:
     return 0 < lengths[0] <= MOST_ROWS and block[0] * block[1] <= MOST_TILES * TILE**2
 
 
+def is_few(lengths: tuple[int, int, int], count: int, block: tuple[int, int, int], target: Target) -> bool:
+    """Whether the estimate holds of so many products (m, n, k) of more rows in such blocks: 128 x 128 or less, of which
+    there are fewer of 128 x 128 than compute units.
+    """
+    few = count * ceil_div(lengths[0], MEDIUM) * ceil_div(lengths[1], MEDIUM) < target.compute_units
+    return lengths[0] > MOST_ROWS and few and block[0] * block[1] <= MEDIUM * MEDIUM
+
+
 def low_blocks(
     lengths: tuple[int, int, int], count: int, block: tuple[int, int, int], held: tuple[str, int, int], target: Target,
     *, merged: bool,
@@ -182,7 +202,7 @@ def low_blocks(
     return LowBlocks(
         rows, columns, ceil_div(k, depth), max(depth * bits // 8, 1), count * ceil_div(m, rows) * ceil_div(n, columns),
         tile_cycles(dtype, depth, target), load_bytes, 0 if merged else count * (m + n) * k * bits // 8,
-        count * m * n,
+        count * m * n, m <= MOST_ROWS,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.low_blocks import SUM_BYTES, even_parts, is_low, low_blocks
+from ckmlir.ops.contraction.low_blocks import SUM_BYTES, even_parts, is_few, is_low, low_blocks
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
@@ -42,9 +42,9 @@ def parts_that_pay(problem: Problem, schedule: str, block: tuple[int, int, int],
     steps = ceil_div(problem.longest_sum, block[2])
     least = 1 if problem.longest_part is None else ceil_div(steps, problem.longest_part // block[2])
     lengths, count = (problem.m, problem.n, problem.longest_sum), problem.classes * math.prod(problem.batch)
-    if is_low(lengths, block):
+    merged = bool(problem.merged or problem.windows)
+    if is_low(lengths, block) or (not merged and is_few(lengths, count, block, target)):
         held = (problem.taken(target) or problem.dtype, bits, problem.load_bytes)
-        merged = bool(problem.merged or problem.windows)
         low = low_blocks(lengths, count, block, held, target, merged=merged)
         found = low.best_parts(schedule, target)
     else:
