@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from ckmlir.codeobject.elf import FILE_HEADER, PROGRAM_HEADER
+from ckmlir.digests import sha256
 from ckmlir.files import cache_directory, user_directory, write_atomically
 
 SCRIPT = b'#!/bin/sh\nLC_ALL=C exec cat "$2" >"$4"\n'
@@ -56,7 +57,8 @@ STAND_IN = program() if sys.platform == "linux" and os.uname().machine == "x86_6
 def toolkit() -> Path:
     """The directory whose `llvm/bin/ld.lld` is the stand-in: made once per user, in the cache if that can be.
 
-    Looked for each time: another process may clear the cache.
+    Looked for each time: another process may clear the cache. It is named by what the stand-in is: were there another
+    in its place now and then, as other versions of this package have one, a shell might read that half-way.
 
     Raises:
         OSError: it can be written nowhere.
@@ -69,7 +71,7 @@ def toolkit() -> Path:
 
 
 def _made(root: Path) -> Path:
-    linker = root / "toolkit" / "llvm" / "bin" / "ld.lld"
+    linker = root / "toolkit" / sha256(STAND_IN)[:16] / "llvm" / "bin" / "ld.lld"
     if not _holds(linker, STAND_IN):
         linker.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(linker, STAND_IN, executable=True)

@@ -29,6 +29,7 @@ def assembled(text: str) -> bytes:
     lines = "".join(f'module asm "{line}"\n' for line in (".intel_syntax noprefix", ".text", *text.splitlines()))
     module = llvm.parse_assembly(lines)
     section = ELFFile(io.BytesIO(machine.emit_object(module))).get_section_by_name(".text")
+    assert section is not None
     return bytes(section.data())
 
 
@@ -61,6 +62,17 @@ def test_kernels_are_the_same(content: bytes, tmp_path: Path, monkeypatch: pytes
     assert compile_kernel(copy, spec, target).hsaco == usual
     (made,) = (path for path in tmp_path.rglob("*") if path.is_file())
     assert made.read_bytes() == content
+
+
+def test_versions_do_not_take_each_others_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that has begun with one version's script would go on with another's program."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = {}
+    for content in (program(), SCRIPT, program() + b" "):
+        monkeypatch.setattr(linker_stand_in, "STAND_IN", content)
+        made[linker_stand_in.toolkit() / "llvm" / "bin" / "ld.lld"] = content
+    assert {path: path.read_bytes() for path in made} == made
+    assert len(made) == 3
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="files of the superuser's on Linux")
