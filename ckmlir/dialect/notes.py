@@ -4,8 +4,9 @@ Each is text (JSON) that a pass leaves on the function. Lowering hands it on, an
 metadata, under a key with this package's name in front, as LLVM's AMDGPUUsage asks of keys that are not its own.
 """
 
-import json
 from typing import Any
+
+import msgspec
 
 from ckmlir.dialect.build import string, text_of
 from ckmlir.mlir import ir
@@ -20,7 +21,7 @@ NOTES = {PROMISES: "ckmlir.promises", ACCESSES: "ckmlir.accesses"}
 
 def leave_note(function: ir.Operation, name: str, content: Any) -> None:
     """Leave what JSON can hold on a function, as one of NOTES."""
-    function.attributes[name] = string(json.dumps(content, separators=(",", ":")))
+    function.attributes[name] = string(msgspec.json.encode(content).decode())
 
 
 def notes_of(function: ir.Operation) -> dict[str, ir.Attribute]:
@@ -32,6 +33,6 @@ def take_notes(function: ir.Operation) -> dict[str, Any]:
     """The notes on a function by their keys in the metadata; they are on the function no more."""
     found = {}
     for name in notes_of(function):
-        found[NOTES[name]] = json.loads(text_of(function, name))
+        found[NOTES[name]] = msgspec.json.decode(text_of(function, name))
         del function.attributes[name]
     return found

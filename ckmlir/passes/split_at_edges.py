@@ -55,8 +55,8 @@ class SplitAtEdges(Pass):
     name: ClassVar[str] = "ck-split-at-edges"
 
     def apply(self, module: ir.Module) -> None:
-        for function, _ in expanded_functions(module, self.name):
-            for block in list(function.regions[0]):
+        for function, blocks in expanded_functions(module, self.name):
+            for block in list(function.regions[0]) if len(blocks) > 1 else ():  # a loop is a block behind another
                 held = [view.operation for view in block]
                 loop = None if EDGE in held[-1].attributes else loop_of(block, held)
                 edges = list(_edges(loop)) if loop is not None else []

@@ -13,7 +13,7 @@ from ckmlir.dialect.build import default_attributes, producer, text_of
 from ckmlir.dialect.control import STRUCTURED, same_values
 from ckmlir.dialect.loop import STAGE
 from ckmlir.dialect.packed_checks import dimensions_of, packing_of
-from ckmlir.dialect.packing import turns_packed
+from ckmlir.dialect.packing import PACKED, turns_packed
 from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
@@ -34,6 +34,8 @@ class TurnReads(Pass):
     def apply(self, module: ir.Module) -> None:
         for function in functions(module):
             target = named_target(function)
+            if not any(turns_packed(target, packing) for packing in PACKED.values()):
+                continue
             for op in [one for one in operations(function) if one.name == "ck.to_lds"]:
                 turn = producer(op.operands[0])
                 if turn is not None and turn.name == "ck.repack" and _can_read(op, turn, target):
