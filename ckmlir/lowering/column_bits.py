@@ -35,14 +35,31 @@ class Columns(Struct):
     """Conditions of the elements of a row.
 
     Attributes:
-        fails: of 64 columns, the bits of those of which a condition does not hold (i64).
+        bits: of 64 columns (i64).
         numbers: the column of each element.
+        holds: whether the bits are those of columns for which a condition holds; else those for which it does not.
         joined: several conditions are.
     """
 
-    fails: ir.Value
+    bits: ir.Value
     numbers: Sequence[int]
+    holds: bool = False
     joined: bool = False
+
+    @property
+    def fails(self) -> ir.Value:
+        """Bits of columns for which the condition does not hold."""
+        return arith.xori(self.bits, _number(-1, WORD)) if self.holds else self.bits
+
+    def at(self, numbers: Sequence[int]) -> Columns | None:
+        """The same for columns of these numbers; None where it is known for others only. What holds for a position of
+        the lane, which is column 0 in all elements, holds for all columns or none."""
+        if self.numbers == numbers:
+            return self
+        if any(self.numbers):
+            return None
+        first = arith.shli(self.bits, _number(WORD - 1, WORD))
+        return Columns(arith.shrsi(first, _number(WORD - 1, WORD)), numbers, self.holds, self.joined)
 
     @property
     def pay(self) -> bool:
@@ -56,19 +73,19 @@ class Columns(Struct):
         there. Where conditions are joined it may: with an order it then takes 20 registers more.
         """
         i32, kind = _integer(REGISTER_BITS), choices[0].type.element_type
-        halves = [arith.trunci(i32, self.fails)]
+        halves = [arith.trunci(i32, self.bits)]
         if max(self.numbers) >= REGISTER_BITS:
-            halves.append(arith.trunci(i32, arith.shrui(self.fails, _number(REGISTER_BITS, WORD))))
+            halves.append(arith.trunci(i32, arith.shrui(self.bits, _number(REGISTER_BITS, WORD))))
         one, instead = _unknown(state, integer(1, REGISTER_BITS), "s"), _splat(state, choices[1])
         made = list[ir.Value]()
         for place, number in enumerate(self.numbers):
             half, bit = divmod(number, REGISTER_BITS)
             if made and place % at_a_time == 0 and not self.joined:
                 halves[half] = after(halves[half], made[-at_a_time:])
-            failed = _repeated(halves[half], bit, one)
+            is_set = _repeated(halves[half], bit, one)
             both = element(choices[0], place), instead or element(choices[1], place)
-            kept, other = (value("arith.bitcast", i32, [choice]) for choice in both)
-            chosen = arith.ori(arith.andi(failed, other), arith.andi(arith.xori(failed, _number(-1)), kept))
+            kept, other = (value("arith.bitcast", i32, [choice]) for choice in (both if self.holds else both[::-1]))
+            chosen = arith.ori(arith.andi(is_set, kept), arith.andi(arith.xori(is_set, _number(-1)), other))
             made.append(value("arith.bitcast", kind, [chosen]))
         return vectors.from_elements(made)
 
@@ -81,9 +98,13 @@ def columns_of(condition: Condition, length: int, start: int = 0) -> Columns | N
     if isinstance(condition, Joined):
         left, right = (columns_of(one, length, start) for one in (condition.left, condition.right))
         join = {"arith.andi": arith.ori, "arith.ori": arith.andi}.get(condition.name)
-        if left is None or right is None or join is None or left.numbers != right.numbers:
+        if left is None or right is None or join is None:
             return None
-        return Columns(join(left.fails, right.fails), left.numbers, joined=True)
+        numbers = left.numbers if any(left.numbers) else right.numbers
+        left, right = left.at(numbers), right.at(numbers)
+        if left is None or right is None:
+            return None
+        return Columns(join(left.fails, right.fails), numbers, joined=True)
     return _compared(condition, length, start) if isinstance(condition, Comparison) else None
 
 
@@ -101,7 +122,7 @@ def _compared(condition: Comparison, length: int, start: int) -> Columns | None:
         limit = value("llvm.intr.sadd.sat", limit.type, [limit, _number(1)])
     first = arith.minsi(arith.maxsi(limit, _number(0)), _number(WORD - 1))
     behind = arith.shli(_number(-1, WORD), value("arith.extui", _integer(WORD), [first]))
-    return Columns(behind if predicate in BELOW else arith.xori(behind, _number(-1, WORD)), numbers)
+    return Columns(behind, numbers, holds=predicate not in BELOW)
 
 
 def _repeated(word: ir.Value, bit: int, one: ir.Value) -> ir.Value:

@@ -230,8 +230,8 @@ class Sum(Struct, frozen=True):
 
     @staticmethod
     def of(vector: ir.Value) -> Sum:
-        """A splat plus a vector of constants, or such a sum and another splat added or subtracted; others as they
-        are.
+        """A splat plus a vector of constants, or such a sum and another splat added or subtracted, or the difference
+        of two such positions; others as they are.
         """
         owner = producer(vector)
         if owner is None or owner.name not in ("arith.addi", "arith.subi"):
@@ -241,9 +241,17 @@ class Sum(Struct, frozen=True):
         if lane is not None and owner.name == "arith.addi" and other is not None and other.name == "arith.constant":
             return Sum(second, lane, "nsw" in str(owner.attributes["overflowFlags"]))
         total, change = Sum.of(first), scalar_of(second)
-        if total.lane is None or change is None:
-            return Sum(vector)
-        return Sum(total.rest, value(owner.name, change.type, [total.lane, change]))
+        if total.lane is not None and change is not None:
+            return Sum(total.rest, value(owner.name, change.type, [total.lane, change]))
+        return (owner.name == "arith.subi" and total.less(Sum.of(second))) or Sum(vector)
+
+    def less(self, position: Sum) -> Sum | None:
+        """A position less another one, if that is the same in all elements."""
+        if not (self.exact and position.exact) or self.lane is None or position.lane is None:
+            return None
+        if any(_constants(position.rest) or [True]):
+            return None
+        return Sum(self.rest, arith.subi(self.lane, position.lane), exact=True)
 
     def element(self, number: int) -> ir.Value:
         """One element of the vector."""

@@ -87,6 +87,66 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
+  // A position less another one of the lane is a column as well: limits are taken less the difference of the two. What
+  // holds for a position of the lane alone holds for all columns or none, and is joined as that.
+  // CHECK-LABEL: llvm.func @distances
+  // CHECK: %[[APART:.*]] = arith.subi %{{.*}}, %{{.*}} : i32
+  // CHECK: llvm.intr.ssub.sat(%{{.*}}, %[[APART]])
+  // CHECK: %[[AGAIN:.*]] = arith.subi %{{.*}}, %{{.*}} : i32
+  // CHECK: llvm.intr.ssub.sat(%{{.*}}, %[[AGAIN]])
+  // CHECK: %[[BEGIN:.*]] = arith.shli %{{.*}}, %{{.*}} : i64
+  // CHECK: %[[END:.*]] = arith.shli %{{.*}}, %{{.*}} : i64
+  // CHECK: %[[BITS:.*]] = arith.shli %{{.*}}, %{{.*}} : i64
+  // CHECK: %[[FIRST:.*]] = arith.shli %[[BITS]], %{{.*}} : i64
+  // CHECK: %[[ALL:.*]] = arith.shrsi %[[FIRST]], %{{.*}} : i64
+  // CHECK: arith.andi %[[END]], %[[ALL]] : i64
+  // CHECK-NOT: i1
+  // CHECK-COUNT-8: llvm.call_intrinsic "llvm.amdgcn.sbfe"
+  // CHECK: llvm.return
+  func.func @distances(%s: vector<8xf32>, %row: i32, %lane: i32, %begin: i32, %end: i32, %first: i32)
+      attributes {ck.waves = 1 : i32} {
+    %numbers = arith.constant dense<[0, 1, 2, 3, 8, 9, 10, 11]> : vector<8xi32>
+    %lanes = vector.broadcast %lane : i32 to vector<8xi32>
+    %column = arith.addi %lanes, %numbers overflow<nsw> : vector<8xi32>
+    %zero = arith.constant dense<0> : vector<8xi32>
+    %rows = vector.broadcast %row : i32 to vector<8xi32>
+    %position = arith.addi %rows, %zero overflow<nsw> : vector<8xi32>
+    %distance = arith.subi %column, %position : vector<8xi32>
+    %begins = vector.broadcast %begin : i32 to vector<8xi32>
+    %ends = vector.broadcast %end : i32 to vector<8xi32>
+    %firsts = vector.broadcast %first : i32 to vector<8xi32>
+    %behind = arith.cmpi sge, %distance, %begins : vector<8xi32>
+    %in_front = arith.cmpi slt, %distance, %ends : vector<8xi32>
+    %is_first = arith.cmpi slt, %position, %firsts : vector<8xi32>
+    %before = arith.ori %in_front, %is_first : vector<8xi1>
+    %both = arith.andi %behind, %before : vector<8xi1>
+    %zeros = arith.constant dense<0.0> : vector<8xf32>
+    %kept = arith.select %both, %s, %zeros : vector<8xi1>, vector<8xf32>
+    return
+  }
+
+  // A position that is another one in each element leaves distances that are compared one by one.
+  // CHECK-LABEL: llvm.func @distances_of_several
+  // CHECK-NOT: sbfe
+  // CHECK: arith.cmpi sge
+  // CHECK-NOT: sbfe
+  // CHECK: llvm.return
+  func.func @distances_of_several(%s: vector<8xf32>, %row: i32, %lane: i32, %begin: i32)
+      attributes {ck.waves = 1 : i32} {
+    %numbers = arith.constant dense<[0, 1, 2, 3, 0, 1, 2, 3]> : vector<8xi32>
+    %lanes = vector.broadcast %lane : i32 to vector<8xi32>
+    %column = arith.addi %lanes, %numbers overflow<nsw> : vector<8xi32>
+    %apart = arith.constant dense<[0, 0, 0, 0, 16, 16, 16, 16]> : vector<8xi32>
+    %rows = vector.broadcast %row : i32 to vector<8xi32>
+    %position = arith.addi %rows, %apart overflow<nsw> : vector<8xi32>
+    %distance = arith.subi %column, %position : vector<8xi32>
+    %begins = vector.broadcast %begin : i32 to vector<8xi32>
+    %behind = arith.cmpi sge, %distance, %begins : vector<8xi32>
+    %zeros = arith.constant dense<0.0> : vector<8xf32>
+    %kept = arith.select %behind, %s, %zeros : vector<8xi1>, vector<8xf32>
+    return
+  }
+
   // Few elements are compared one by one.
   // CHECK-LABEL: llvm.func @few
   // CHECK-NOT: sbfe

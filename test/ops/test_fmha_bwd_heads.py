@@ -156,14 +156,18 @@ def test_registers(chip: str, dtype: str, d: int, mask: str) -> None:
 
 
 @pytest.mark.usefixtures("few")
-@pytest.mark.parametrize(("dtype", "d"), [("f32", 64), pytest.param("bf16", 96, marks=FULL)])
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx950", {"d": 32, "dtype": "f32", "bias": "head", "dbias": 1}),
+    pytest.param("gfx950", {"d": 256, "dtype": "bf16", "dropout": 0.3}, marks=FULL),
+    pytest.param("gfx90a", {"d": 64, "bias": "head", "dbias": 1}, marks=FULL),
+])  # fmt: skip
 def test_loops_advance_fewer_registers_where_scalar_ones_would_be_in_lanes(
-    dtype: str, d: int, monkeypatch: pytest.MonkeyPatch
+    chip: str, keys: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LLVM's output tells that it has too few of them, and the kernel is compiled again, its assembly likewise."""
-    target = get_target("gfx90a")
-    keys = {**SOME, "d": d, "dtype": dtype, "mask": "window:64,0,4", "dropout": 0.3, **STAYING}
-    spec, able, spilled = FMHA.spec(FMHA.problem(**keys), target), codeobject._options, []
+    target = get_target(chip)
+    problem = FMHA.problem(**SOME, **keys, mask="top_left", **STAYING)
+    spec, able, spilled = FMHA.spec(problem, target), codeobject._options, []
     for tried in (1, 2):
         with monkeypatch.context() as patch:
             patch.setattr(codeobject, "_options", lambda *size, tried=tried: itertools.islice(able(*size), tried))

@@ -137,6 +137,30 @@ def test_a_step_moves_hardly_any_register(chip: str, matrix: int, schedule: str,
     assert sum(names[name] for name in MOVES) * matrix / products <= most
 
 
+@pytest.mark.parametrize(("chip", "matrix", "vector"), [
+    ("gfx942", 80, 145), pytest.param("gfx90a", 80, 134, marks=FULL), pytest.param("gfx950", 40, 108, marks=FULL),
+])  # fmt: skip
+def test_windows_move_no_register(chip: str, matrix: int, vector: int) -> None:
+    """Which queries attend to a lane's key are bits of one number. Where distances were compared one by one a step
+    moved three to six registers on gfx90a and gfx942, for 158 vector instructions."""
+    target = get_target(chip)
+    for mask in ("window:64,0", "window:64,0,4"):
+        kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(mask=mask), target), target)
+        names = Counter(one.mnemonic for one in steady_loop(kernel.code_object, kernel.kernel_name).instructions)
+        products = sum(count for name, count in names.items() if "mfma" in name)
+        others = sum(count for name, count in names.items() if name.startswith("v_") and "mfma" not in name)
+        assert sum(names[name] for name in MOVES) == 0
+        assert others / products <= vector / matrix
+
+
+def test_a_causal_mask_leaves_two_waves_room_with_64_channels() -> None:
+    """A SIMD has 512 registers, and LDS of gfx950 room for two workgroups; a wave took 260 registers."""
+    target = get_target("gfx950")
+    for dtype in ("f16", "bf16"):
+        kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(d=64, dtype=dtype, mask="top_left"), target), target)
+        assert kernel.code_object.kernel(kernel.kernel_name).metadata.vgpr_count <= 256
+
+
 @pytest.mark.parametrize("chip", ["gfx950", pytest.param("gfx942", marks=FULL)])
 def test_workgroups_that_stay_move_no_register(chip: str) -> None:
     """A step stores rows or adds to them: both have one offset, which the loop hands on."""

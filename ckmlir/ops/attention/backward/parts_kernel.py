@@ -7,29 +7,18 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ckmlir.lang import (
-    Pointer,
-    Scalar,
-    Tile,
-    View,
-    atomic_add,
-    coordinates,
-    splat_like,
-    store,
-    view,
-    where,
-)  # fmt: skip
+from ckmlir.lang import Pointer, Scalar, Tile, View, atomic_add, coordinates, store, view, where
 from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
 from ckmlir.ops.attention.backward.loop_kernel import Amount, Form, Span, WeightPart, wide
 from ckmlir.ops.attention.loop.spans_kernel import coordinate
 from ckmlir.ops.attention.loop.work_kernel import Work
 
-ALL = 2**31 - 1
-"""More queries than there are."""
-
 
 class Causal(Struct, frozen=True):
     """Key j is attended to by queries behind j - x.
+
+    A query's distance from a key is compared with limits that are scalars, so that one number of a lane changes with
+    a step, and elements are compared with constants.
 
     Attributes:
         first: the block's first key.
@@ -44,8 +33,12 @@ class Causal(Struct, frozen=True):
 
     def apply(self, weights: Tile, query: Amount) -> Tile:
         """See `loop_kernel.WeightPart`."""
-        last_without = coordinates(weights, 0) + (self.first - self.x - query)
-        return where(coordinates(weights, 1) > last_without, weights, 0.0)
+        return where(self.attends(weights, query), weights, 0.0)
+
+    def attends(self, weights: Tile, query: Amount) -> Tile:
+        """Whether each query attends to each key."""
+        found: Tile = _distance(weights) >= self.first - self.x + 1 - query
+        return found
 
 
 class Window(Causal, frozen=True):
@@ -53,14 +46,14 @@ class Window(Causal, frozen=True):
 
     y: Scalar
 
-    def apply(self, weights: Tile, query: Amount) -> Tile:
-        """See `loop_kernel.WeightPart`: one comparison without signs."""
-        distance = coordinates(weights, 1) - coordinates(weights, 0) + (query - self.first + self.x - 1)
-        return where(distance.below(self.count(weights)), weights, 0.0)
+    def attends(self, weights: Tile, query: Amount) -> Tile:
+        """See `Causal`."""
+        found: Tile = super().attends(weights, query) & self.is_before(weights, query)
+        return found
 
-    def count(self, weights: Tile) -> Tile | Scalar:
-        """How many queries attend to a key, one behind the other."""
-        found: Scalar = (self.x + self.y - 1).maximum(0)
+    def is_before(self, weights: Tile, query: Amount) -> Tile:
+        """Whether each query is before j + y."""
+        found: Tile = _distance(weights) < self.first + self.y - query
         return found
 
 
@@ -69,10 +62,16 @@ class Sinks(Window, frozen=True):
 
     sinks: Scalar
 
-    def count(self, weights: Tile) -> Tile | Scalar:
+    def is_before(self, weights: Tile, query: Amount) -> Tile:
         """See `Window`."""
-        is_sink = coordinates(weights, 0) < self.sinks - self.first
-        return where(is_sink, splat_like(is_sink, ALL, "i32"), super().count(weights))
+        found: Tile = super().is_before(weights, query) | (coordinates(weights, 0) < self.sinks - self.first)
+        return found
+
+
+def _distance(weights: Tile) -> Tile:
+    """How far each query is behind each key, both counted from the beginnings of their blocks."""
+    found: Tile = coordinates(weights, 1) - coordinates(weights, 0)
+    return found
 
 
 def mask_parts(spec: FmhaBwdSpec, given: Any, work: Work) -> list[WeightPart]:
