@@ -41,8 +41,10 @@ class Samples(Struct, frozen=True):
 
     @property
     def base(self) -> int:
-        """The workgroup that is compared with its neighbours, and shown."""
-        return self.samples[self.typical].workgroups[0]
+        """The workgroup that is compared with its neighbours: a typical one, or one of the longest where the shortest
+        are, which may have nothing to do and then read nothing that others share.
+        """
+        return self.samples[self.typical or -1].workgroups[0]
 
     @property
     def workgroups(self) -> tuple[int, ...]:

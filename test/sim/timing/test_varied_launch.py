@@ -89,6 +89,14 @@ def test_the_typical_length_is_one_that_most_have() -> None:
     assert samples.base == 0
 
 
+def test_the_shortest_do_not_say_what_longer_ones_share() -> None:
+    """Most of the time may go to workgroups that only store zeros, and read nothing."""
+    every = np.array([1000.0] * 25 + [334.0] * 75)
+    samples = choose_samples(Lengths((100,), (tuple(range(100)),), every), 2)
+    assert samples.samples[samples.typical].length == 334
+    assert samples.base == 0
+
+
 def test_no_launch_is_faster_than_its_work() -> None:
     parameters = load("gfx942")
     cores, rate = 4 * parameters.integer("chip.compute_units"), hbm_bytes_per_cycle(parameters)
