@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
 from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Distribution, Factor
+from ckmlir.dialect.distribution_factors import renumber
 
 LANES = 64
 
@@ -74,6 +76,15 @@ def _lanes_first(
     rest = [length // count if d == dim else length for d, length in enumerate(lengths)]
     outer = _filled(rest, packed, order, lanes // count, waves, [waves] * len(lengths))
     return outer.embed(inner)
+
+
+def lanes_last(distribution: Distribution, dim: int) -> Distribution:
+    """The same with neighbouring lanes along other dimensions than this one, before others lie along it."""
+    dims = tuple(
+        tuple(one._replace(rank=one.rank - LANES) if one.owner == LANE and at == dim else one for one in row)
+        for at, row in enumerate(distribution.dims)
+    )
+    return Distribution(*renumber(distribution.replicated, dims))
 
 
 MOST_TURNED = 16
@@ -142,10 +153,21 @@ def in_quads(lengths: tuple[int, int], waves: int, vector: int) -> Distribution:
 
 def is_in_quads(distribution: Distribution, dimension: int) -> bool:
     """Whether all lanes of a quad have the same indices along a dimension, in fours that follow each other."""
+    return quad_distance(distribution, dimension) == 1
+
+
+@lru_cache(maxsize=4096)
+def quad_distance(distribution: Distribution, dimension: int) -> int | None:
+    """How far from each other the fours lie in which all lanes of a quad have the same indices along a dimension; None
+    where they do not.
+    """
     lanes = [digit.source_weight for digit in distribution.digits(dimension) if digit.source == LANE]
-    places = set(distribution.coordinates()[dimension, 0, 0].tolist())
-    fours = {place // QUAD * QUAD + seat for place in places for seat in range(QUAD)}
-    return all(weight % QUAD == 0 for weight in lanes) and fours == places
+    places = sorted(set(distribution.coordinates()[dimension, 0, 0].tolist()))
+    if len(places) < QUAD or any(weight % QUAD for weight in lanes):
+        return None
+    apart = min(later - place for place, later in pairwise(places))
+    fours = {place - place // apart % QUAD * apart + seat * apart for place in places for seat in range(QUAD)}
+    return apart if fours == set(places) else None
 
 
 def lane_cells(lengths: Sequence[int], order: Sequence[int], waves: int, cell: int, lanes: int = LANES) -> Distribution:

@@ -255,7 +255,7 @@ def _begun(values: list[ir.Value], web: _Web, target: Target) -> list[ir.Value]:
     # Results are written before the last factors are read, but these are in registers of the other kind.
     constraints = ",".join(["=a"] * len(values) + ["v"] * len(wanted))
     zeros = [value("llvm.mlir.zero", ir.Type.parse(side), []) for side in wanted]
-    return _assembled("\n".join(lines), [item.type for item in values], zeros, constraints, effects=True)[1]
+    return assembled("\n".join(lines), [item.type for item in values], zeros, constraints, effects=True)[1]
 
 
 def _factors(kind: MfmaInstruction) -> tuple[str, str]:
@@ -325,10 +325,10 @@ def _bits(vector: ir.Type) -> int:
 def _join(text: str, values: list[ir.Value]) -> tuple[ir.Operation, list[ir.Value]]:
     """An instruction that all values pass through, in accumulation registers, and the values behind it."""
     constraints = ",".join(["=a"] * len(values) + [str(number) for number in range(len(values))])
-    return _assembled(text, [item.type for item in values], values, constraints)
+    return assembled(text, [item.type for item in values], values, constraints)
 
 
-def _assembled(
+def assembled(
     text: str, results: list[ir.Type], operands: list[ir.Value], constraints: str, *, effects: bool = False
 ) -> tuple[ir.Operation, list[ir.Value]]:
     """Assembly of any number of results, and these."""

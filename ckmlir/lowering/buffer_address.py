@@ -14,7 +14,7 @@ Here every access is right under both: what has to be refused is refused by the 
 lies below the size with the scalar offset added.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from ckmlir.lowering.existence import before_the_end, existence, in_last_unit, p
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.merged_accesses import in_vectors
 from ckmlir.lowering.parts import Rate
-from ckmlir.lowering.place import OUT_OF_RANGE, Place, place_of
+from ckmlir.lowering.place import NO_QUADS, OUT_OF_RANGE, Place, place_of
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.told_rows import row_apart
 from ckmlir.lowering.window_bits import Slid, is_moving, numbering, sign_if_missing, slid
@@ -70,7 +70,7 @@ def buffer_address(
     *,
     condition: Predicate | None = None,
     anywhere: int | None = None,
-    quads: Sequence[int] = (),
+    quads: Mapping[int, int] = NO_QUADS,
     shared: Shared | None = None,
     writes: bool = False,
     apart: Collection[int] = (),
@@ -230,7 +230,10 @@ def _missing(place: Place, few: list[Slid], condition: Predicate | None) -> ir.V
         if step.uppers not in known and not (merged and step.lowers == merged.uppers)
     ]  # fmt: skip
     moving = [step for step in others if is_moving(step, place)]
-    fixed = existence(place, condition, by_size=True, among=lambda step: step in others and step not in moving)
+
+    def fixed(where: Place) -> Predicate | None:
+        return existence(where, condition, by_size=True, among=lambda step: step in others and step not in moving)
+
     return sign_if_missing(place, few, fixed, existence(place, by_size=True, among=lambda step: step in moving))
 
 

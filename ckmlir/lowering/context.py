@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from ckmlir.dialect.build import integer_of, producer, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
-from ckmlir.dialect.distribution_builders import is_in_quads
+from ckmlir.dialect.distribution_builders import quad_distance
 from ckmlir.dialect.divisors import Divisors, constant_of
 from ckmlir.dialect.loop import ADVANCES
 from ckmlir.lowering.dpp import QUAD
@@ -166,12 +166,11 @@ class Lowering(Struct):
         """This thread's lane in its quad."""
         return self.lane_index() % QUAD
 
-    def quads(self, distribution: Distribution) -> tuple[int, ...]:
-        """The dimensions along which all lanes of a quad have the same elements, in fours that follow each other."""
-        return self.known_in_block(
-            ("quads", distribution),
-            lambda: tuple(dim for dim in range(distribution.rank) if is_in_quads(distribution, dim)),
-        )
+    def quads(self, distribution: Distribution) -> dict[int, int]:
+        """The dimensions along which all lanes of a quad have the same elements in fours, and how far from each other
+        those lie.
+        """
+        return self.known_in_block(("quads", distribution), lambda: _quads(distribution))
 
     def uniform(self, item: ir.Value, *, least: Rate = Rate.FIXED, multiple: int = 1) -> Index:
         """A uniform run-time scalar, a multiple of `multiple`; `least`: the rate that it has at least."""
@@ -199,6 +198,11 @@ class Lowering(Struct):
         if owner is None:
             return Rate.STEP if item.owner in self.steps else Rate.FIXED
         return max((self._rate(operand) for operand in owner.operands), default=Rate.FIXED)
+
+
+def _quads(distribution: Distribution) -> dict[int, int]:
+    apart = {dim: quad_distance(distribution, dim) for dim in range(distribution.rank)}
+    return {dim: distance for dim, distance in apart.items() if distance is not None}
 
 
 def _steps(function: ir.Operation) -> set[ir.Block]:

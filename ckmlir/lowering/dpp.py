@@ -1,6 +1,7 @@
 """Moves of registers between lanes by data-parallel primitives: CDNA3 ISA, 6.4 "DPP"."""
 
 from ckmlir.dialect.build import value
+from ckmlir.lowering.accumulator_form import assembled
 from ckmlir.mlir import ir
 
 QUAD = 4
@@ -17,6 +18,16 @@ def moved(word: ir.Value, control: int, *, rows: int = 0b1111, others: ir.Value 
     # Where every lane has a source the old value is never kept; poison leaves LLVM free to fold the move into its user.
     old = value("llvm.mlir.poison", word.type, []) if others is None else others
     return value("rocdl.update.dpp", word.type, [old, word], attributes)
+
+
+def from_each_seat(word: ir.Value) -> tuple[ir.Value, ...]:
+    """The value of each lane of a quad in turn, in all of its lanes: by assembly, which LLVM may take out of a loop, as
+    it does not take what is done by several lanes. Two wait states lie between an instruction that writes a vector
+    register and one that reads it by data-parallel primitives (CDNA3 ISA, 4.5 "Manually inserted wait states").
+    """
+    moves = (f"v_mov_b32_dpp ${seat}, $4 quad_perm:[{seat},{seat},{seat},{seat}] row_mask:0xf bank_mask:0xf"
+             for seat in range(QUAD))  # fmt: skip
+    return tuple(assembled("\n".join(("s_nop 1", *moves)), [word.type] * QUAD, [word], "=&v,=&v,=&v,=&v,v")[1])
 
 
 def from_quad(word: ir.Value, seat: int) -> ir.Value:

@@ -62,7 +62,8 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.load_fragment to a buffer load."""
     distribution = Distribution.parse(text_of(op, "distribution"))
     quads = state.quads(distribution)
-    inside = inside_of(state, op, by_quads=divides(op.operands[0], quads))
+    neighbours = [dim for dim, apart in quads.items() if apart == 1]
+    inside = inside_of(state, op, by_quads=divides(op.operands[0], neighbours))
     shared = _shared_by_loads(distribution, len(registers_of(op)))
     count = accesses_of(distribution, len(registers_of(op)))
     if count > MOST_KEPT:
@@ -70,7 +71,7 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     outside = op.block not in state.steps
     # Each has a place of its own: LLVM would find all of them, in scalar registers, before the first load.
     in_turn = outside and count > MOST_DISTANCES and divides(op.operands[0], range(distribution.rank))
-    address = of_many(state, op.operands[0], inside) if not quads and count > MOST_DISTANCES else None
+    address = of_many(state, op.operands[0], inside) if not neighbours and count > MOST_DISTANCES else None
     near = FEWEST_NEAR <= count <= MOST_NEAR and _are_near(state, op)
     if near and outside and state.leads_to_loop(op.block) and not registers_of(op)[0]:
         fence("none")  # so that what waits for loads before it in the loop does not wait for it in its first turn

@@ -8,7 +8,8 @@ remainder, a swizzle's exclusive or) becomes one new part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
+from functools import reduce
 from math import gcd, lcm
 
 from ckmlir.dialect import arith
@@ -18,8 +19,8 @@ from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.dpp import QUAD
 from ckmlir.lowering.parts import Atom, Monomial, Rate, Values, rate_of
 from ckmlir.lowering.predicate import Predicate
-from ckmlir.lowering.quads import at_home, from_seat, is_same_in_quad, mark_same_in_quad, seats_of
-from ckmlir.lowering.sums import sum_of
+from ckmlir.lowering.quads import Fours, at_home, do_rest, from_seat, is_same_in_quad, mark_same_in_quad, seats_of
+from ckmlir.lowering.sums import lasting, sum_of
 from ckmlir.mlir import ir
 
 Key = frozenset[tuple[Monomial, int]]
@@ -32,8 +33,8 @@ class Emitter(Values):
         super().__init__()
         self.divisor_of: Callable[[ir.Value], int] = lambda item: 1
         """What is known to divide a value."""
-        self.quads: Collection[Key] = ()
-        """Sums whose divisions the lanes of a quad share: see `Index._shared`."""
+        self.quads: Mapping[Key, Fours] = {}
+        """Sums whose divisions the lanes of a quad share, without their constants: see `Index._shared`."""
         self.in_turn = False
         """Whether what is divided is not to be known before: of accesses one after the other."""
         self.quad_lane: Callable[[], Index] = lambda: self.number(0)
@@ -228,11 +229,28 @@ class Index:
         if len(seats) > 1 or not is_same_in_quad(self.terms):
             return None
         if seats:
-            own = Index(at_home(self.terms), emit)
-        elif (self - self.constant).key in emit.quads and divisor.multiple % QUAD:
-            seats = [self.constant % QUAD]
-            own = self - seats[0] + emit.quad_lane()
-        return Index(from_seat(divide(own).terms, seats[0], emit), emit) if seats else None
+            rests = do_rest(self.terms)
+            return Index(from_seat(divide(self.at_home()).terms, seats[0], emit, rests=rests), emit)
+        fours = emit.quads.get((self - self.constant).key)
+        if fours is None or divisor.multiple % (QUAD * fours.apart) == 0:
+            return None
+        seat = fours.seat(self.constant)
+        return Index(from_seat(divide(self.of_each(seat, fours)).terms, seat, emit, rests=fours.rest), emit)
+
+    def of_each(self, seat: int, fours: Fours) -> Index:
+        """What each lane of a quad finds something out about, where the one at a seat does about this. Of what rests
+        that is the same arithmetic wherever it is asked for, so that what lanes move is moved once.
+        """
+        each = self - seat * fours.apart + self.emitter.quad_lane() * fours.apart
+        return each._in_any_block() if fours.rest else each
+
+    def _in_any_block(self) -> Index:
+        """The value as one part, added up in an order that does not follow from what its block asked for before."""
+        emit = self.emitter
+        terms = sorted(self.terms.items(), key=lambda term: (*lasting(term[0]), term[1]))
+        parts = [sum_of({monomial: factor}, emit) for monomial, factor in terms]
+        total = reduce(lambda left, right: emit.binary("addi", left, right), parts)
+        return emit.index(total, self.rate, self.bound)
 
     def at_home(self) -> Index:
         """As the lanes have it that others take it from."""

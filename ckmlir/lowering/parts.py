@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import producer, value
-from ckmlir.lowering.dpp import from_quad
+from ckmlir.lowering.dpp import from_each_seat, from_quad
 from ckmlir.mlir import ir
+
+T = TypeVar("T")
 
 
 class Rate(IntEnum):
@@ -41,6 +43,8 @@ class Atom(Struct, eq=False):
     home: Atom | None = None
     """What the lane at `seat` of a quad has this for all four of."""
     seat: int = 0
+    rests: bool = False
+    """Whether no loop changes what the lane at `seat` has."""
 
 
 Monomial = tuple[Atom, ...]
@@ -51,7 +55,7 @@ class Values:
 
     def __init__(self) -> None:
         self._types = {bits: ir.IntegerType.get_signless(bits) for bits in (1, 32, 64)}
-        self._cache: dict[Any, ir.Value] = {}
+        self._cache: dict[Any, Any] = {}
         self._atoms: dict[Any, Atom] = {}
         self._at_start: dict[Any, ir.Value] = {}
 
@@ -59,9 +63,9 @@ class Values:
         """Forget what was emitted: it may not dominate what follows."""
         self._cache.clear()
 
-    def once(self, key: Any, make: Callable[[], ir.Value]) -> ir.Value:
-        """The value made for `key`, made now if it is asked for the first time in this block."""
-        found = self._cache.get(key)
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """What is made for `key`, made now if it is asked for the first time in this block."""
+        found: T | None = self._cache.get(key)
         if found is None:
             found = self._cache[key] = make()
         return found
@@ -73,17 +77,19 @@ class Values:
             found = self._atoms[item] = Atom(item, rate, bound, len(self._atoms))
         return found
 
-    def seated(self, atom: Atom, seat: int) -> Atom:
-        """An atom as the lane at a seat of each quad has it."""
-        key = (atom, seat)
+    def seated(self, atom: Atom, seat: int, *, rests: bool) -> Atom:
+        """An atom as the lane at a seat of each quad has it; `rests`: no loop changes it."""
+        key = (atom, seat, rests)
         found = self._atoms.get(key)
         if found is None:
-            found = Atom(atom.value, atom.rate, atom.bound, len(self._atoms), home=atom, seat=seat)
+            found = Atom(atom.value, atom.rate, atom.bound, len(self._atoms), home=atom, seat=seat, rests=rests)
             self._atoms[key] = found
         return found
 
-    def from_seat(self, item: ir.Value, seat: int) -> ir.Value:
-        """What the lane at a seat of its quad has, in all lanes."""
+    def from_seat(self, item: ir.Value, seat: int, *, rests: bool = False) -> ir.Value:
+        """What the lane at a seat of its quad has, in all lanes; of what `rests`, for all seats at once."""
+        if rests:
+            return self.once(("seats", item), lambda: from_each_seat(item))[seat]
         return self.once(("seat", item, seat), lambda: from_quad(item, seat))
 
     def constant(self, number: int, bits: int = 32) -> ir.Value:

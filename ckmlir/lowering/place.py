@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from functools import cached_property, lru_cache, partial
+from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,14 +19,15 @@ from ckmlir.dialect.transforms import Embed
 from ckmlir.dialect.types import WindowType, describe
 from ckmlir.dialect.views import moves_buffer, view_and_origins
 from ckmlir.lowering.context import Lowering
-from ckmlir.lowering.dpp import QUAD
-from ckmlir.lowering.index import Index
+from ckmlir.lowering.index import Index, Key
 from ckmlir.lowering.parts import Rate
-from ckmlir.lowering.quads import from_seat
+from ckmlir.lowering.quads import Fours, from_seat
 from ckmlir.mlir import ir
 
 OUT_OF_RANGE = -(1 << 31)
 """A vector offset beyond every buffer: sizes are at most this many bytes, taken as unsigned."""
+NO_QUADS: Mapping[int, int] = MappingProxyType({})
+"""Dimensions along which lanes share something: none."""
 
 
 def inside_of(state: Lowering, op: ir.Operation, *, by_quads: bool = False) -> list[Index]:
@@ -200,8 +202,10 @@ class Place(Struct, frozen=True, dict=True):
         emit = self.ground.state.emit
 
         def own(one: Index) -> Index:
-            is_in_turn = one.constant % QUAD == seat and (one - one.constant).key in emit.quads
-            return one - seat + emit.quad_lane() if is_in_turn else one.at_home()
+            fours = emit.quads.get((one - one.constant).key)
+            if fours is None or fours.seat(one.constant) != seat:
+                return one.at_home()
+            return one.of_each(seat, fours)
 
         index = [own(one) for one in self.index]
         values = [one if isinstance(one, int) else own(one) for one in self.values]
@@ -213,11 +217,27 @@ class Place(Struct, frozen=True, dict=True):
         return self.value(0) * self.ground.scale
 
 
-def place_of(state: Lowering, window: ir.Value, inside: Sequence[Index], quads: Sequence[int] = ()) -> Place:
-    """The place of the element `inside` a window; along the dimensions `quads` lanes share divisions (`quads`)."""
+def _fours(ground: Ground, index: Sequence[Index], quads: Mapping[int, int]) -> dict[Key, Fours]:
+    """What lanes of a quad share of coordinates, without their constants. Positions of windows with few places rest in
+    all loops (`ckmlir.lowering.window_bits`). Of other numbers only what is divided again and again is shared, where
+    four follow each other.
+    """
+    few = any(isinstance(step.transform, Embed) and step.transform.few for step in ground.descriptor.steps)
+    found = {}
+    for dim, apart in quads.items():
+        rest = few and not index[dim].part(Rate.STEP).terms
+        if rest or apart == 1:
+            found[(index[dim] - index[dim].constant).key] = Fours(apart, rest)
+    return found
+
+
+def place_of(state: Lowering, window: ir.Value, inside: Sequence[Index], quads: Mapping[int, int] = NO_QUADS) -> Place:
+    """The place of the element `inside` a window; along the dimensions `quads` lanes share divisions (`quads`), of
+    numbers so far from each other.
+    """
     ground = state.known_in_block(("ground", window), lambda: Ground(state, window))
     index = [origin + offset for origin, offset in zip(ground.origins, inside, strict=True)]
-    state.emit.quads = [(index[dim] - index[dim].constant).key for dim in quads]
+    state.emit.quads = _fours(ground, index, quads)
     known = dict(ground.digits(op, inside) for op in ground.carried)
     values = ground.descriptor.evaluate(index, ground.symbols, known)
     return Place(ground, list(inside), index, values, frozenset(known))

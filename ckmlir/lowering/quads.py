@@ -1,11 +1,14 @@
 """Sums of which the lanes of a quad have parts for each other.
 
-Four numbers that follow each other and that all lanes of a quad need are each found by the lane whose number in the
-quad, its seat, is that of the number. What the others need of it comes to them by a move within the quad, which is part
-of the instruction that uses it. So a lane divides once, not four times.
+Of four numbers that all lanes of a quad need, equally far from each other, each is found by the lane whose number in
+the quad, its seat, is that of the number. What the others need of it comes to them by a move within the quad, which is
+part of the instruction that uses it, or, where no loop changes it, stands before loops. So a lane divides once, not
+four times.
 """
 
 from collections.abc import Iterable
+
+from msgspec import Struct
 
 from ckmlir.dialect.distribution import LANE, Digit
 from ckmlir.lowering.dpp import QUAD
@@ -13,6 +16,22 @@ from ckmlir.lowering.parts import Atom, Monomial, Rate, Values
 
 Terms = dict[Monomial, int]
 """A sum of products, by their factors."""
+
+
+class Fours(Struct, frozen=True):
+    """Numbers of which all lanes of a quad need the same four.
+
+    Attributes:
+        apart: how far each lies from the one before.
+        rest: whether no loop changes them, so that what is found about them is moved once, before loops.
+    """
+
+    apart: int
+    rest: bool
+
+    def seat(self, number: int) -> int:
+        """The seat of the lane that finds something out about the number, as far as it is known."""
+        return number // self.apart % QUAD
 
 
 def split_at_quads(digit: Digit) -> list[Digit]:
@@ -52,10 +71,15 @@ def at_home(terms: Terms) -> Terms:
     return {monomial: factor for monomial, factor in found.items() if factor}
 
 
-def from_seat(terms: Terms, seat: int, values: Values) -> Terms:
-    """A sum as all lanes of a quad take it from the one at a seat."""
+def do_rest(terms: Terms) -> bool:
+    """Whether no loop changes what lanes have from others."""
+    return all(atom.rests for monomial in terms for atom in monomial if atom.home)
+
+
+def from_seat(terms: Terms, seat: int, values: Values, *, rests: bool = False) -> Terms:
+    """A sum as all lanes of a quad take it from the one at a seat; `rests`: no loop changes it."""
     return {
-        _product(values.seated(atom, seat) if _differs(atom) else atom for atom in monomial): factor
+        _product(values.seated(atom, seat, rests=rests) if _differs(atom) else atom for atom in monomial): factor
         for monomial, factor in terms.items()
     }
 

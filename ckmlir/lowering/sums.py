@@ -7,7 +7,7 @@ from functools import reduce
 
 from ckmlir.dialect.build import producer
 from ckmlir.lowering.parts import Monomial, Rate, Values, is_moving, rate_of
-from ckmlir.lowering.quads import Terms, at_home, seats_of, taken_from
+from ckmlir.lowering.quads import Terms, at_home, do_rest, seats_of, taken_from
 from ckmlir.mlir import ir
 
 
@@ -17,13 +17,16 @@ def sum_of(terms: Terms, values: Values, bits: int = 32) -> ir.Value:
 
 
 def _added_up(terms: Terms, values: Values, bits: int) -> ir.Value:
-    if seats := seats_of(terms):
+    seats = seats_of(terms)
+    if seats and not do_rest(terms):
         return _added_up_in_quad(terms, seats, values, bits)
     moving = {monomial: factor for monomial, factor in terms.items() if is_moving(monomial)}
     if moving and len(moving) < len(terms):
         # Both parts are found once: what stays before the loop, what moves for all accesses that have it in common.
         stays = {monomial: factor for monomial, factor in terms.items() if monomial not in moving}
         return values.binary("addi", sum_of(moving, values, bits), sum_of(stays, values, bits))
+    if seats:
+        return _added_up_in_quad(terms, seats, values, bits)
     total: ir.Value | None = None
     for monomial, coefficient in sorted(terms.items(), key=_order):
         if not monomial:
@@ -41,7 +44,7 @@ def _added_up_in_quad(terms: Terms, seats: Sequence[int], values: Values, bits: 
     own, moved = terms, []
     for seat in seats:
         taken, own = taken_from(own, seat)
-        moved.append(values.from_seat(sum_of(at_home(taken), values), seat))
+        moved.append(values.from_seat(sum_of(at_home(taken), values), seat, rests=do_rest(taken)))
     if bits != 32 or seats_of(own):
         raise ValueError("a lane has a product of what differs between lanes of a quad for all of them")
     parts = [sum_of(own, values), *moved] if own else moved
@@ -56,6 +59,15 @@ def _order(term: tuple[Monomial, int]) -> tuple[bool, list[int]]:
     """
     monomial, _ = term
     return all(atom.bound is None for atom in monomial), [atom.number for atom in monomial]
+
+
+def lasting(monomial: Monomial) -> tuple[bool, list[int]]:
+    """Where a term stands in a sum that is the same in every block: parts of a lane's number, which each block finds
+    anew, by their bounds, and behind others.
+    """
+    bounds = [atom.bound for atom in monomial if atom.bound is not None]
+    is_part = bool(monomial) and len(bounds) == len(monomial)
+    return is_part, bounds if is_part else [atom.number for atom in monomial]
 
 
 def _scaled(values: Values, monomial: Monomial, coefficient: int, bits: int) -> ir.Value:

@@ -9,6 +9,8 @@ A view that says so (`Embed.few`) has 31 places at most; one more bit stands for
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from ckmlir.dialect.build import value
@@ -20,6 +22,7 @@ from ckmlir.lowering.index import Emitter, Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import Place
 from ckmlir.lowering.predicate import Predicate
+from ckmlir.lowering.quads import seats_of
 from ckmlir.mlir import ir
 
 
@@ -59,18 +62,39 @@ def is_moving(step: Step, place: Place) -> bool:
     return any(place.value(upper).part(Rate.STEP).terms for upper in step.uppers)
 
 
-def sign_if_missing(place: Place, found: list[Slid], fixed: Predicate | None, moving: Predicate | None) -> ir.Value:
+def sign_if_missing(
+    place: Place, found: list[Slid], fixed: Callable[[Place], Predicate | None], moving: Predicate | None
+) -> ir.Value:
     """The sign bit where the element does not exist. What is `fixed` becomes part of the bits, what is `moving` of the
     choice among them. Numbers beyond those of all places are taken for the last, which none has.
     """
     emit = place.ground.state.emit
-    missing, last = _missing(emit, place, found), emit.constant(MOST_PLACES)
-    if fixed is not None:
-        missing = _chosen(emit, fixed, missing, emit.constant(-1))
+    missing, last = _without_fixed(place, found, fixed), emit.constant(MOST_PLACES)
     bit = emit.binary("minui", _number(place, found).emit(), last)
     if moving is not None:
         bit = _chosen(emit, moving, bit, last)
     return emit.binary("andi", emit.binary("shli", missing, bit), emit.constant(-(1 << 31)))
+
+
+def _without_fixed(place: Place, found: list[Slid], fixed: Callable[[Place], Predicate | None]) -> ir.Value:
+    """The bits of the places that do not exist, or are refused; made by one lane of a quad where four share positions.
+    """
+    emit, own = place.ground.state.emit, fixed(place)
+    seats = {seat for one in found for seat in seats_of(place.value(one.embed.uppers[0]).terms)}
+    if len(seats) == 1:
+        (seat,) = seats
+        home = place.at_home(seat)
+        missing = _missing(emit, home, found)
+        if own is not None and own.same_in_quad:
+            missing, own = _if_fulfilled(emit, fixed(home), missing), None
+        missing = emit.from_seat(missing, seat, rests=True)
+    else:
+        missing = _missing(emit, place, found)
+    return _if_fulfilled(emit, own, missing)
+
+
+def _if_fulfilled(emit: Emitter, condition: Predicate | None, missing: ir.Value) -> ir.Value:
+    return missing if condition is None else _chosen(emit, condition, missing, emit.constant(-1))
 
 
 def _chosen(emit: Emitter, condition: Predicate, yes: ir.Value, no: ir.Value) -> ir.Value:

@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.distribution_builders import coalesced, in_groups, in_quads, row_tile_length, rows, rows_at_once
+from ckmlir.dialect.distribution_builders import (
+    coalesced,
+    in_groups,
+    in_quads,
+    lanes_last,
+    quad_distance,
+    row_tile_length,
+    rows,
+    rows_at_once,
+)  # fmt: skip
 
 powers = st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128])
 
@@ -50,6 +59,29 @@ def test_quads(lengths: tuple[int, int], vector: int, waves: int) -> None:
     assert (along == along[:, :, :1]).all()
     places = np.sort(along[:, :, 0], axis=-1).reshape(-1, made.registers)
     assert all(set(row) == {place // 4 * 4 + seat for place in row for seat in range(4)} for row in places)
+
+
+@pytest.mark.parametrize(("text", "apart"), [
+    ("d0: 4@y0 4@wave 16@lane, d1: 4@lane 8@y1", [64, None]),
+    ("d0: 8@y0 2@wave 8@lane, d1: 8@lane 4@y1", [16, None]),
+    ("d0: 2@y0 32@lane, d1: 2@lane 8@y1", [None, None]),  # two rows of a lane, and two lanes of a row
+    ("d0: 2@y0 16@lane, d1: 4@lane 8@y1", [None, None]),
+    ("d0: 16@lane.1 8@y1, d1: 4@lane.0 4@y0", [None, 1]),
+    ("d0: 2@y0 16@lane 2@y1, d1: 4@lane 8@y2", [None, None]),  # 0, 1, 32 and 33 are not as far from each other
+])  # fmt: skip
+def test_distances_of_fours(text: str, apart: list[int | None]) -> None:
+    """Which all lanes of a quad have the same."""
+    made = Distribution.parse(text)
+    assert [quad_distance(made, dim) for dim in range(2)] == apart
+
+
+def test_lanes_last() -> None:
+    """Who has what changes, and nothing else does."""
+    made = coalesced((32, 64), 2, 1, 1, lanes_first=(0, 4))
+    assert made == Distribution.parse("m: 8@y0 4@lane.1, k: 2@y1 2@wave 16@lane.0")
+    turned = lanes_last(made, 0)
+    assert turned == Distribution.parse("m: 8@y0 4@lane.0, k: 2@y1 2@wave 16@lane.1")
+    assert (quad_distance(made, 0), quad_distance(turned, 0)) == (None, 4)
 
 
 @given(st.tuples(powers, powers), st.sampled_from([1, 2, 4, 8]), st.integers(0, 1), st.sampled_from([1, 2, 4, 8, 16]))

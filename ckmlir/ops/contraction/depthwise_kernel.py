@@ -8,7 +8,7 @@ from operator import mul
 from types import SimpleNamespace
 
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.dialect.distribution_builders import coalesced, lanes_last
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import (
     Scalar,
@@ -86,7 +86,7 @@ def _dealt_out(rows: int, groups: int, spec: ContractionSpec) -> Distribution:
     vector = groups_of_a_lane(spec)
     in_a_row = max(groups // (vector * NARROW_LOADS), 1)
     above = (0, gcd(rows, WAVE_SIZE // in_a_row)) if vector <= NARROWEST else None
-    return coalesced((rows, groups), spec.wave_count, 1, vector, lanes_first=above)
+    return lanes_last(coalesced((rows, groups), spec.wave_count, 1, vector, lanes_first=above), 0)
 
 
 def _channel(tile: Tile, channel: int) -> Tile:
