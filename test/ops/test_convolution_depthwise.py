@@ -184,15 +184,18 @@ def test_narrow_loads_share_coordinates(chip: str, keys: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(("groups", "keys", "block"), [
-    (126, {}, (16, 128, 1)), (126, {"window": 7}, (16, 128, 1)), (124, {}, (32, 128, 1)), (66, {}, (16, 128, 1)),
-    (126, {"dtype": "f32"}, (16, 128, 1)), (124, {"dtype": "i8"}, (32, 128, 1)),
-    (124, {"window": 5}, (64, 64, 1)), (124, {"dtype": "f32"}, (64, 64, 1)), (127, {}, (32, 64, 1)),
+    (126, {}, (32, 128, 1)), (126, {"window": 7}, (32, 128, 1)), (124, {}, (32, 128, 1)), (66, {}, (32, 128, 1)),
+    (126, {"dtype": "f32"}, (32, 128, 1)), (126, {"image": (4096,)}, (16, 128, 1)), (127, {"dtype": "i8"}, (32, 64, 1)),
+    (124, {"dtype": "i8"}, (32, 128, 1)),
+    (124, {"window": 5}, (64, 64, 1)), (124, {"dtype": "f32"}, (64, 64, 1)), (127, {}, (16, 128, 1)),
     (62, {}, (32, 64, 1)), (130, {}, (32, 64, 1)), (128, {}, (64, 64, 1)), (126, {"k": 2}, (32, 64, 1)),
 ])  # fmt: skip
 def test_rows_that_begin_anywhere_in_cache_lines(
     groups: int, keys: dict[str, Any], block: tuple[int, int, int]
 ) -> None:
-    """Pairs, and four elements in windows of few places, have blocks of 128 columns where no more blocks than that."""
+    """One element of several bytes, pairs, and four in windows of few places have blocks of 128 columns where these are
+    no more; lanes that load pairs have 32 sums in windows of nine places.
+    """
     problem = OPERATOR.problem(**{"n": 32, "g": groups, "c": 1, "k": 1, "image": (56, 56), **keys})
     assert OPERATOR.spec(problem, GFX942).block == block
 

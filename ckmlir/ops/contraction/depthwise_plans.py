@@ -21,9 +21,10 @@ SCHEDULES = ("v1", "v2", "unpipelined")
 MOST_COLUMNS = 64
 """Of a block: rows of it are whole cache lines of 16-bit elements then."""
 WIDE_COLUMNS, NARROW_BYTES, FEW_PLACES = 128, 8, 9
-"""Of a block whose rows begin anywhere in cache lines: where lanes load at most so many bytes, of two elements, or
-of four in windows of so few places, and as few blocks do. By the model on gfx942 and gfx950, in us, 32 images
-of 56 x 56 by 3 x 3 with 126 channels: 26.4 and 21.7, with 64 columns 28.8 and 26.9; with 124 24.1 and 22.4,
+"""Of a block whose rows begin anywhere in cache lines: where lanes load two bytes to so many, of one element or two, or
+of four in windows of so few places, and as few blocks do (single bytes by 7 x 7 would keep 4 to 8 scalar registers in
+lanes). By the model on gfx942 and gfx950, in us, 32 images of 56 x 56 by 3 x 3 with 127 channels: 30.1 and 26.9, with
+64 columns 33.7 and 32.8; before lanes shared positions with 126 26.4 and 21.7, 28.8 and 26.9; with 124 24.1 and 22.4,
 28.5 and 23.1, but by 5 x 5 64 and 65, 54 and 46.
 """
 MOST_WEIGHTS = 64
@@ -41,6 +42,12 @@ of its own. By the model on gfx942, in us, the same images of 127 and 124 channe
 sums 37.0 (and eight images by 7 x 7 58.1, with 16 45.0), 16 36.2 and 25.9, 32 40.5 and 26.1, 64 46.2 and 29.8. With 64
 of 11 channels by 7 x 7 kernels took scratch.
 """
+SUMS_OF_PAIRS = 32
+"""Of a lane that loads pairs in a block of `WIDE_COLUMNS`, in windows of `FEW_PLACES` or more. By the model on gfx942
+and gfx950, in shares of the time with 16, 32 images of 56 x 56 with 126 channels: .95 and .96, in i8 1.03 and .96, in
+f32 .85 and .93, by 5 x 5 .87 and .82; eight by 7 x 7 .83 and .85; of 28 x 28 with 254 1.01 and 1.05; of 4096 by 3 1.18
+and 1.09. With 64 columns, 32 of 28 x 28 with 62 channels by 5 x 5 1.20 and .99.
+"""
 MOST_WAVES = 2
 """Along rows: one, unless its lanes have fewer sums. By the model with 128 channels: two 16.6, four 16.8."""
 EPILOGUE = "direct"
@@ -55,13 +62,15 @@ def depthwise_block(
     """The block for so many columns of y, of whole groups and as many rows as fill the lanes, and its waves, of images
     of which lanes load `align` elements at once, in windows of so many places. Sums of two registers are half as many.
     """
-    found = known.multiplier
-    most = WIDE_COLUMNS if _is_wide(columns, known, align, dtype, places) else MOST_COLUMNS
+    found, is_wide = known.multiplier, _is_wide(columns, known, align, dtype, places)
+    most = WIDE_COLUMNS if is_wide else MOST_COLUMNS
     while found < min(columns, most):
         found *= 2
     registers = find_dtype(accumulator_type(dtype)).bytes // 4
     most = SUMS if known.channels == known.multiplier == 1 else SUMS // 2
-    sums = min(most // registers, SUMS_PER_ELEMENT * max(align, LEAST_LOADED))
+    of_pairs = is_wide and align == LEAST_LOADED and places >= FEW_PLACES
+    each = SUMS_OF_PAIRS if of_pairs else SUMS_PER_ELEMENT * max(align, LEAST_LOADED)
+    sums = min(most // registers, each)
     while sums * registers * known.channels > MOST_LOADED * known.multiplier:
         sums //= 2
     waves = min(SUMS // registers // sums, MOST_WAVES)
@@ -70,10 +79,11 @@ def depthwise_block(
 
 def _is_wide(columns: int, known: DepthwiseSpec, align: int, dtype: str, places: int) -> bool:
     """See `WIDE_COLUMNS`."""
-    if known.channels * known.multiplier > 1 or align * find_dtype(dtype).bytes > NARROW_BYTES:
+    size = find_dtype(dtype).bytes
+    if known.channels * known.multiplier > 1 or not 1 < align * size <= NARROW_BYTES:
         return False
     as_few = 2 * ceil_div(columns, WIDE_COLUMNS) == ceil_div(columns, MOST_COLUMNS)
-    return as_few and (align == 2 or (align == 4 and places <= FEW_PLACES))
+    return as_few and (align <= LEAST_LOADED or (align == 4 and places <= FEW_PLACES))
 
 
 def groups_of_a_lane(spec: ContractionSpec) -> int:
