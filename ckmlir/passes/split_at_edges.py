@@ -13,6 +13,9 @@ Registers, buffers and the order of the instructions are as they were, and nothi
 runs ahead in one loop is what the other expects. The same holds for elements that waves branch around
 (`ck.cut_vector`), whose comparison and branch the first loop does without, as far as fences give its order.
 
+Of rows that are counted, `min(end - key, 64)`, a whole turn has all. A step that runs ahead is bounded by the last
+index; one that has whole rows is not beyond it.
+
 The pass comes behind those of the schedule, whose proof is about the loop as it was. It leaves ends alone that differ
 between rows, such as a causal mask's.
 """
@@ -29,9 +32,10 @@ from ckmlir.dialect.build import attributes_of, integer_of, producer, registers_
 from ckmlir.dialect.control import end_of
 from ckmlir.dialect.cut import FRONT
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.divisors import constant_of
+from ckmlir.dialect.fragment_compute import first_lane
 from ckmlir.dialect.loop import ADVANCES
 from ckmlir.mlir import ir
-from ckmlir.passes import vectors
 from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
 from ckmlir.passes.carries import constant
 from ckmlir.passes.framework import Pass
@@ -60,22 +64,32 @@ class SplitAtEdges(Pass):
                 held = [view.operation for view in block]
                 loop = None if EDGE in held[-1].attributes else loop_of(block, held)
                 edges = list(_edges(loop)) if loop is not None else []
-                if loop is not None and sum(vectors.length_of(one.op.results[0]) for one in edges) >= LEAST:
+                if loop is not None and sum(one.elements for one in edges) >= LEAST:
                     _split(loop, edges)
 
 
 class Edge(NamedTuple):
-    """An operation that changes nothing of elements in columns in front of an end.
+    """An operation that changes nothing in front of an end.
 
     Attributes:
-        op: a comparison by which elements are chosen, or what cuts them off.
-        end: of the columns, which falls by no more than the loop's index rises.
-        last: column that it may have.
+        op: a comparison by which elements are chosen, what cuts them off, or a smaller of two scalars.
+        left, right: of the difference that is the end, in columns; no turn changes the first, and the second rises by
+            no more than the loop's index.
+        last: column that may be in front of it.
+        instead: what the operation comes to then; nothing for a comparison, whose choices are known.
     """
 
     op: ir.Operation
-    end: ir.Value
+    left: ir.Value
+    right: ir.Value
     last: int
+    instead: ir.Value | None = None
+
+    @property
+    def elements(self) -> int:
+        """Those of a vector that it takes."""
+        type_ = self.op.results[0].type
+        return type_.shape[0] if isinstance(type_, ir.VectorType) else 0
 
 
 def _edges(loop: Loop) -> Iterator[Edge]:
@@ -84,16 +98,35 @@ def _edges(loop: Loop) -> Iterator[Edge]:
     fenced = any(op.name == "ck.sched_barrier" for op in loop.body)
     for op in loop.body:
         if op.name == CUT and FRONT not in op.attributes and fenced:
-            _, limits, lane = op.operands
-            last = _sum(_last(lane), max(registers_of(op, "columns")))
+            source, limits, lane = op.operands
+            found = _edge(op, _splat(limits), _sum(_last(lane), max(registers_of(op, "columns"))), loop, source)
         elif op.name == "arith.cmpi" and integer_of(op, "predicate") == arith.CmpIPredicate.slt and _chooses(op):
             columns, limits = op.operands
-            last = _last(columns)
+            found = _edge(op, _splat(limits), _last(columns), loop)
+        elif op.name == "arith.minsi" and (most := constant_of(op.operands[1])) is not None:
+            found = _edge(op, op.operands[0], most - 1, loop, op.operands[1])
         else:
             continue
-        end = _splat(limits)
-        if last is not None and end is not None and _falls(end, loop):
-            yield Edge(op, end, last)
+        yield from found
+
+
+def _edge(
+    op: ir.Operation, end: ir.Value | None, last: int | None, loop: Loop, instead: ir.Value | None = None
+) -> Iterator[Edge]:
+    """What an operation is where its end is a difference that falls, and what keeps its subtrahend from rising."""
+    owner = producer(end) if end is not None else None
+    if last is None or owner is None or owner.name != "arith.subi" or str(owner.results[0].type) != "i32":
+        return
+    left, right = owner.operands
+    larger = producer(left)
+    if larger is not None and larger.name == "arith.maxsi" and larger.operands[1] == right:
+        left = larger.operands[0]  # a difference that is not negative
+    if _stays(left, loop) and _rises(right, loop):
+        yield Edge(op, left, right, last, instead)
+        least = producer(right)
+        if least is not None and least.name == "arith.minsi" and _rises(least.operands[0], loop):
+            # A block with a last column in front of the end is no further than the last block.
+            yield Edge(least, least.operands[1], least.operands[0], -1, least.operands[0])
 
 
 def _chooses(op: ir.Operation) -> bool:
@@ -129,15 +162,6 @@ def _last(columns: ir.Value) -> int | None:
 
 def _sum(left: int | None, right: int | None) -> int | None:
     return None if left is None or right is None else left + right
-
-
-def _falls(end: ir.Value, loop: Loop) -> bool:
-    """Whether a scalar is what no turn changes less what rises with the loop's index, by no more than it."""
-    owner = producer(end)
-    if owner is None or owner.name != "arith.subi" or str(end.type) != "i32":
-        return False
-    left, right = owner.operands
-    return _stays(left, loop) and _rises(right, loop)
 
 
 def _rises(item: ir.Value, loop: Loop) -> bool:
@@ -201,16 +225,18 @@ def _like(block: ir.Block) -> ir.Block:
 
 def _reach(loop: Loop, edges: Sequence[Edge], start: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Whether the turn at an index is whole, and if so, up to which index others are."""
-    lasts: dict[ir.Value, int] = {}
+    lasts: dict[tuple[ir.Value, ir.Value], int] = {}
     for edge in edges:
-        lasts[edge.end] = max(edge.last, lasts.get(edge.end, edge.last))
+        end = edge.left, edge.right
+        lasts[end] = max(edge.last, lasts.get(end, edge.last))
     now = {loop.block.arguments[loop.counter]: start}
-    left, whole = arith.subi(loop.bound, start), list[ir.Value]()
-    for end, last in lasts.items():
-        found, known = _evaluated(end, loop, now), constant(last)
+    turns, whole = arith.subi(loop.bound, start), list[ir.Value]()
+    for (left, right), last in lasts.items():
+        found, known = arith.subi(_evaluated(left, loop, now), _evaluated(right, loop, now)), constant(last)
         whole.append(arith.cmpi(arith.CmpIPredicate.sgt, found, known))
-        left = arith.minsi(left, arith.subi(found, known))
-    return reduce(arith.andi, whole), arith.addi(start, left)
+        turns = arith.minsi(turns, arith.subi(found, known))
+    # Of three numbers LLVM finds the least in a vector register, and would compare each turn's index there.
+    return reduce(arith.andi, whole), first_lane(arith.addi(start, turns))
 
 
 def _evaluated(item: ir.Value, loop: Loop, now: dict[ir.Value, ir.Value]) -> ir.Value:
@@ -226,11 +252,12 @@ def _evaluated(item: ir.Value, loop: Loop, now: dict[ir.Value, ir.Value]) -> ir.
 def _uncut(loop: Loop, edges: Sequence[Edge], whole: ir.Block) -> dict[ir.Value, ir.Value]:
     """Append the turn of a loop in which nothing is cut off; what its values are there."""
     now = dict(zip(loop.block.arguments, whole.arguments, strict=True))
-    ends = {edge.op for edge in edges}
+    ends = {edge.op: edge.instead for edge in edges}
     for op in loop.body:
         if op in ends:
-            if op.name == CUT:
-                now[op.results[0]] = now.get(op.operands[0], op.operands[0])
+            instead = ends[op]
+            if instead is not None:
+                now[op.results[0]] = now.get(instead, instead)
         elif op.name == "arith.select" and producer(op.operands[0]) in ends:
             now[op.results[0]] = now.get(op.operands[1], op.operands[1])
         else:

@@ -20,16 +20,19 @@ KEYS = (0, 1, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 257, 319, 320,
 
 
 @pytest.mark.parametrize(("chip", "keys"), [
-    ("gfx942", {"schedule": "qr_woven"}), ("gfx950", {"schedule": "qr_woven_async", "d": 64}),
+    ("gfx942", {"schedule": "qr_woven"}), ("gfx950", {"schedule": "qr_woven_async", "d": 64, "page_size": 128}),
     *(pytest.param(*one, marks=pytest.mark.full) for one in (
         ("gfx90a", {"schedule": "qr"}), ("gfx942", {"schedule": "qr_two_ahead", "dtype": "bf16"}),
         ("gfx950", {"schedule": "qr_async_ping_pong"}), ("gfx950", {"schedule": "qr_woven_async_far", "d": 64}),
         ("gfx942", {"schedule": "qr_woven", "alibi": "head"}), ("gfx950", {"dtype": "fp8", "soft_cap": 20}),
-        ("gfx90a", {"bias": "one", "dropout": 0.2}),
+        ("gfx90a", {"bias": "one", "dropout": 0.2}), ("gfx942", {"schedule": "qr_woven", "page_size": 128}),
+        ("gfx950", {"schedule": "qr_woven_async_far", "page_size": 64, "d": 64}),
+        ("gfx90a", {"schedule": "qr", "page_size": 1024}), ("gfx950", {"schedule": "qr_async", "page_size": 128}),
     )),
 ])  # fmt: skip
 def test_keys_end_anywhere(chip: str, keys: dict[str, Any]) -> None:
-    operator, target = find_operator("fmha_fwd"), get_target(chip)
+    operator = find_operator("fmha_fwd_pagedkv" if "page_size" in keys else "fmha_fwd")
+    target = get_target(chip)
     lengths = {"mode": "group", "seqlens_q": (2,) * len(KEYS), "seqlens_k": KEYS}
     problem = operator.problem(**{"h": 1, "d": 32, "lse": 1, **lengths, **keys})
     arrays = operator.inputs(problem, target, seed=3)

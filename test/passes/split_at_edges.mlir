@@ -17,7 +17,8 @@
 // CHECK:         %[[SOME:.*]] = arith.cmpi sgt, %[[LEFT]], %[[LAST]] : i32
 // CHECK:         %[[BEYOND:.*]] = arith.subi %[[LEFT]], %[[LAST]] : i32
 // CHECK:         %[[TURNS:.*]] = arith.minsi %[[REST]], %[[BEYOND]] : i32
-// CHECK:         %[[LIMIT:.*]] = arith.addi %[[START]], %[[TURNS]] : i32
+// CHECK:         %[[REACH:.*]] = arith.addi %[[START]], %[[TURNS]] : i32
+// CHECK:         %[[LIMIT:.*]] = "ck.first_lane"(%[[REACH]])
 // CHECK:         cf.cond_br %[[SOME]], ^[[WHOLE:bb[0-9]+]](%[[START]], {{.*}}), ^[[LOOP:bb[0-9]+]](%[[START]], {{.*}} {ck.advances = array<i32: 0, 1>, ck.enters}
 
 // CHECK:       ^[[WHOLE]](%[[I:[a-z0-9]+]]: i32, %[[SUM:[a-z0-9]+]]: vector<16xf32>):
@@ -188,5 +189,54 @@ func.func @counted(%s: vector<16xf32>, %x: vector<16xf32>, %n: i32, %end: i32) -
     %more = arith.addf %c, %counted : vector<16xf32>
     scf.yield %more : vector<16xf32>
   } {ck.schedule = "schedule one 1"}
+  return %r : vector<16xf32>
+}
+
+// -----
+
+// Of rows that are in front of an end, and no more than a number, a whole turn has that number. The last index bounds none of
+// its steps.
+// CHECK-LABEL: func.func @counts
+// CHECK:       ^{{bb[0-9]+}}(
+// CHECK:         %[[LAST:.*]] = arith.constant 63 : i32
+// CHECK:         arith.cmpi sgt, %{{.*}}, %[[LAST]] : i32
+// CHECK:         %[[NONE:.*]] = arith.constant -1 : i32
+// CHECK:         arith.cmpi sgt, %{{.*}}, %[[NONE]] : i32
+// CHECK:         cf.cond_br %{{[0-9]+}}, ^[[WHOLE:bb[0-9]+]](
+// CHECK:       ^[[WHOLE]](%[[I:[a-z0-9]+]]: i32,
+// CHECK-NOT:     arith.minsi
+// CHECK:         %[[MOST:.*]] = arith.constant {ck.stage = "load"} 64 : i32
+// CHECK:         "ck.make_view"(%{{.*}}, %[[MOST]])
+// CHECK-NOT:     arith.minsi
+// CHECK-NOT:     arith.select
+// CHECK:         cf.cond_br %{{.*}}, ^[[WHOLE]]({{.*}}), ^[[LEAVE:bb[0-9]+]]
+// CHECK:       ^[[LEAVE]]:
+// CHECK:       ^{{bb[0-9]+}}(
+// CHECK:         %[[ROWS:.*]] = arith.minsi %{{.*}}, %{{.*}} {ck.stage = "load"} : i32
+// CHECK:         "ck.make_view"(%{{.*}}, %[[ROWS]])
+// CHECK:         ck.edge
+!rows = !ck.view<f32, "global", "d0 = embed(offset, lengths=[?0], strides=[1]); view(d0)">
+!block = !ck.window<f32, "global", "d0 = embed(offset, lengths=[?0], strides=[1]); view(d0)", [64]>
+func.func @counts(%p: !llvm.ptr<1>, %x: vector<16xf32>, %n: i32, %end: i32) -> vector<16xf32> attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  %r = scf.for %k = %zero to %n step %step iter_args(%c = %x) -> (vector<16xf32>) : i32 {
+    %most = arith.constant {ck.stage = "load"} 64 : i32
+    %larger = arith.maxsi %end, %k {ck.stage = "load"} : i32
+    %before = arith.subi %larger, %k {ck.stage = "load"} : i32
+    %rows = arith.minsi %before, %most {ck.stage = "load"} : i32
+    %v = "ck.make_view"(%p, %rows) {ck.stage = "load"} : (!llvm.ptr<1>, i32) -> !rows
+    %w = "ck.make_window"(%v, %zero) {ck.stage = "load"} : (!rows, i32) -> !block
+    %t = "ck.load_fragment"(%w) {ck.stage = "load", distribution = "d0: 64@lane", registers = array<i32: 0>} : (!block) -> vector<1xf32>
+    %s = vector.shuffle %t, %t [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] {ck.stage = "math"} : vector<1xf32>, vector<1xf32>
+    %columns = arith.constant {ck.stage = "math"} dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]> : vector<16xi32>
+    %left = arith.subi %end, %k {ck.stage = "math"} : i32
+    %ends = vector.broadcast %left {ck.stage = "math"} : i32 to vector<16xi32>
+    %inside = arith.cmpi slt, %columns, %ends {ck.stage = "math"} : vector<16xi32>
+    %none = arith.constant {ck.stage = "math"} dense<0.0> : vector<16xf32>
+    %kept = arith.select %inside, %s, %none {ck.stage = "math"} : vector<16xi1>, vector<16xf32>
+    %more = arith.addf %c, %kept {ck.stage = "math"} : vector<16xf32>
+    scf.yield %more : vector<16xf32>
+  } {ck.schedule = "schedule two 1; ahead load 1; step math, load"}
   return %r : vector<16xf32>
 }

@@ -249,6 +249,12 @@ def copying(spec: FmhaFwdSpec, *tensors: str) -> list[str]:
     return [field for field in paths if "direct" in paths[field]]
 
 
+def loads_k_earlier(spec: FmhaFwdSpec) -> bool:
+    """Whether every loop loads a block's K in an earlier step than its V."""
+    schedules = [parse_schedule(text) for text in spec.loops.values()]
+    return all(one.ahead_of("load_k") > one.ahead_of("load_v") for one in schedules)
+
+
 def shape_for_values(shape: tuple[int, int, int], dtype: str, values: str, target: Target) -> tuple[int, int, int]:
     """The matrix instruction that multiplies weights of type `values` where one of this shape has made scores of
     `dtype`: the same, or the fastest of another type with as many rows and columns.

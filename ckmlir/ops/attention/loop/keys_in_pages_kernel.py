@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, copying, row_multiple
+from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, copying, loads_k_earlier, row_multiple
 from ckmlir.ops.attention.loop.loop_kernel import Form, Keys
 from ckmlir.ops.attention.loop.pages_kernel import PageRows, PageViews, pool_of_head
 from ckmlir.ops.attention.loop.vector_pages_kernel import VectorRows, VectorViews
@@ -29,6 +29,7 @@ def in_pages(word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -
         k, v = k.bounded(pages.size), v.bounded(pages.size)
     if "vectors" in how:
         if whole:
-            return VectorViews(form, pages, k, v, multiple, bool(copying(spec, "k")))
-        return VectorRows(form, pages, k, v, multiple, copied=False, reach=reach)
-    return PageViews(form, pages, k, v) if whole else PageRows(form, pages, k, v, reach)
+            return VectorViews(form, pages, k, v, vector=multiple, copied=bool(copying(spec, "k")))
+        return VectorRows(form, pages, k, v, vector=multiple, copied=False, reach=reach)
+    handed = "alike" in how and loads_k_earlier(spec)
+    return PageViews(form, pages, k, v, handed) if whole else PageRows(form, pages, k, v, reach)

@@ -35,19 +35,22 @@ class Pool(Struct, frozen=True):
     row: Scalar
     channels: int
 
-    def start_of(self, number: Scalar, first: Scalar | None = None) -> Pointer:
-        """Where a page, or a row of it, begins. Where no page has this number that is anywhere, and no row of it may be
-        read.
-        """
+    def distance_of(self, number: Scalar, first: Scalar | None = None) -> Scalar:
+        """Elements from the start to that of a page, or of a row of it. Where no page has this number it is anywhere,
+        and no row of it may be read."""
         # Unsigned, which spares half of the product: LLVM does not know that it is not negative.
-        distance = (number.to("i64") & UNSIGNED) * self.page
-        return self.start.offset(distance if first is None else distance + ((first * self.row).to("i64") & UNSIGNED))
+        distance: Scalar = (number.to("i64") & UNSIGNED) * self.page
+        return distance if first is None else distance + ((first * self.row).to("i64") & UNSIGNED)
 
-    def view(self, number: Scalar, rows: Scalar, first: Scalar | None = None) -> View:
-        """So many rows (keys, channels) of a page from the first or another on. The view begins there, so that what is
-        behind the last one lies beyond its end, and no lane compares rows."""
+    def start_of(self, number: Scalar) -> Pointer:
+        """Where a page begins."""
+        return self.start.offset(self.distance_of(number))
+
+    def view(self, distance: Scalar, rows: Scalar) -> View:
+        """So many rows (keys, channels) of a page from one on. The view begins there, so that what is behind the last
+        one lies beyond its end, and no lane compares rows."""
         # Behind a row's channels nothing is read. That the buffer ends with a whole row spares its size two terms.
-        return view(self.start_of(number, first), (rows, self.row), (self.row, 1)).slice(1, 0, self.channels)
+        return view(self.start.offset(distance), (rows, self.row), (self.row, 1)).slice(1, 0, self.channels)
 
     def bounded(self, size: int) -> Pool:
         """The same, whose rows are known to be no longer than pages of so many keys may be (`Paged.settled`): 32 bits
@@ -69,31 +72,42 @@ class Pool(Struct, frozen=True):
 
 @dataclass
 class PageViews(Keys):
-    """Blocks of keys that lie in one page each."""
+    """Blocks of keys that lie in one page each.
+
+    Attributes:
+        handed: V lies as K does, and takes over what an earlier step has computed of the place of a block's K.
+    """
 
     form: Form
     pages: Pages
     k: Pool
     v: Pool
+    handed: bool = False
     found: list[Scalar] = field(init=False, default_factory=list)
+    place: tuple[Scalar, Scalar] = field(init=False)
 
     def prepare(self, key: Scalar) -> None:
-        """See `loop_kernel.Keys`: which page it is, for K and for V, which are loaded at different times."""
-        self.found = [self.pages.number(key), self.pages.number(key)]
+        """See `loop_kernel.Keys`: which page it is, for K, and for V, which may be loaded in another step."""
+        self.found = [self.pages.number(key) for _ in range(1 if self.handed else 2)]
 
     def load_k(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
         shape = self.form.keys, self.form.d
-        within, rows = self.lies(self.found[0], key)
-        whole = self.k.view(self.found[0], rows, within).pad(*shape)
-        return load(whole.window(shape, (0, 0)))
+        self.place = distance, rows = self.placed(self.k, self.found[0], key)
+        return load(self.k.view(distance, rows).pad(*shape).window(shape, (0, 0)))
 
     def load_v(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
         shape = self.form.dv, self.form.keys
-        within, rows = self.lies(self.found[1], key)
-        whole = self.v.view(self.found[1], rows, within).permute(1, 0).pad(*shape)
-        return load(whole.window(shape, (0, 0)))
+        distance, rows = self.place if self.handed else self.placed(self.v, self.found[1], key)
+        # Of what comes from another step LLVM does not know that it is few, and that its bytes fill no 32 bits.
+        rows = rows & (2 * self.form.keys - 1) if self.handed else rows
+        return load(self.v.view(distance, rows).permute(1, 0).pad(*shape).window(shape, (0, 0)))
+
+    def placed(self, pool: Pool, number: Scalar, key: Scalar) -> tuple[Scalar, Scalar]:
+        """How far a block is from the pool's start, and how many rows from there on are the sequence's."""
+        within, rows = self.lies(number, key)
+        return pool.distance_of(number, within), rows
 
     def lies(self, number: Scalar, key: Scalar) -> tuple[Scalar, Scalar]:
         """A block's first row in its page, and how many rows from it on are the sequence's."""

@@ -66,7 +66,8 @@ class NextPages(Struct, frozen=True):
         for turn in (0, self.pages.size):
             key = self.first - within + turn
             number = self.pages.number(key)
-            rows = self.pool.view(number, self.pages.rows(number, key, self.pages.size)).slice(1, begin, end)
+            distance, existing = self.pool.distance_of(number), self.pages.rows(number, key, self.pages.size)
+            rows = self.pool.view(distance, existing).slice(1, begin, end)
             rows = (rows.pad_left(0, turn) if turn else rows).pad(*tile.lengths)
             store(tile, rows.window(tile.lengths, (within, 0)))
 

@@ -25,8 +25,8 @@ class VectorViews(PageViews):
             then. Loads are of neighbouring keys, whose vectors follow each other.
     """
 
-    vector: int
-    copied: bool
+    vector: int = 1
+    copied: bool = False
 
     def load_k(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
