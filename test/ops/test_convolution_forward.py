@@ -203,7 +203,7 @@ TALL = {"wave": (4, 1), "schedule": "compv3"}
     ("conv_fwd", {}, (256, 64, 32)), ("conv_fwd", {"dtype": "f32"}, (256, 64, 16)),
     ("conv_bwd_data", {}, (256, 64, 32)), ("conv_bwd_data", {"k": 3}, (256, 64, 8)),
     ("conv_fwd", {"c": 1, "window": 7, "strides": 2, "pads": 3, "image": (224, 224)}, (256, 64, 8)),
-    ("conv_fwd", {"n": 4}, (64, 64, 64)), ("conv_fwd", {"k": 128}, (128, 128, 64)),
+    ("conv_fwd", {"n": 4}, (64, 64, 128)), ("conv_fwd", {"k": 128}, (128, 128, 64)),
     ("conv_fwd", {"wave": (2, 2)}, (64, 64, 64)),
 ])  # fmt: skip
 def test_few_columns_and_many_rows(operator: str, keys: dict[str, Any], block: tuple[int, ...]) -> None:

@@ -148,7 +148,7 @@ def test_scales_of_rows_and_columns_spill_nothing() -> None:
 @pytest.mark.parametrize(("chip", "products"), [("gfx942", 32), ("gfx950", 8)])
 def test_a_step_scales_in_pairs(chip: str, products: int) -> None:
     """Of 64 sums a lane: a packed instruction for every two, little beside them, and nothing spilled."""
-    keys = (("m", 1024), ("n", 1024), ("k", 2048))
+    keys = (("m", 1024), ("n", 1024), ("k", 2048), ("block", (128, 128, 128)))
     one = compiled("gemm_quant", keys, chip)
     loop = steady_loop(one.kernel.code_object, one.kernel.kernel_name)
     steps = loop.mix["mfma"] // products

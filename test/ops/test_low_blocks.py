@@ -7,6 +7,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.low_blocks import LowBlocks, is_few, is_low, low_blocks
@@ -58,6 +59,27 @@ def test_choices(chip: str, keys: dict[str, Any], block: tuple[int, ...], parts:
     spec = cast(ContractionSpec, GEMM.spec(problem, target))
     found = GEMM.launch(problem, spec, target).grid[2]
     assert (spec.block, found, spec.schedule) == (block, parts, schedule)
+
+
+@pytest.mark.parametrize(("operator", "chip", "keys", "block"), [
+    ("gated_gemm", "gfx942", {"m": 512, "n": 512, "k": 512}, (32, 32, 128)),
+    ("gated_gemm", "gfx942", {"m": 16, "n": 896, "k": 384}, (16, 16, 128)),
+    ("gemm_quant", "gfx942", {"m": 512, "n": 512, "k": 512}, (32, 32, 256)),
+    ("gemm_quant", "gfx950", {"m": 16, "n": 2944, "k": 1024}, (16, 16, 256)),
+    ("gemm_quant", "gfx942", {"m": 512, "n": 512, "k": 512, "a_scale": "1x64"}, (128, 128, 128)),  # short groups
+    ("mx_gemm", "gfx950", {"m": 512, "n": 512, "k": 2048, "dtype": "fp4"}, (32, 32, 512)),
+    ("gemm_sparse", "gfx942", {"m": 512, "n": 512, "k": 1024}, (32, 32, 128)),
+    ("conv_fwd", "gfx942", {"n": 4, "c": 256, "k": 256, "image": (14, 14)}, (32, 64, 128)),
+    ("conv_bwd_data", "gfx942", {"n": 4, "c": 256, "k": 256, "image": (14, 14)}, (128, 128, 64)),  # merged dimensions
+])  # fmt: skip
+def test_choices_of_others(operator: str, chip: str, keys: dict[str, Any], block: tuple[int, ...]) -> None:
+    """Several matrices B, scales and patches follow the same estimate; nothing is spilled."""
+    chosen, target = find_operator(operator), get_target(chip)
+    spec = chosen.spec(chosen.problem(**keys), target)
+    assert spec.block == block
+    kernel = compile_kernel(chosen, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count) == (0, 0)
 
 
 @pytest.mark.one_in(3)

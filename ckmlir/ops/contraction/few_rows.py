@@ -48,9 +48,9 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
     at a time have blocks of 32 x 32, whose lanes have few loads; long sums of such or of transposed matrices blocks
     of 64 x 64 (`SQUARES`).
     """
-    if not 0 < wish.m <= MOST_ROWS or wish.arrays > 2 or wish.waves or wish.schedule:
+    if not 0 < wish.m <= MOST_ROWS or not wish.loads_decide or wish.waves or wish.schedule:
         return
-    if wish.n <= MOST_ROWS:
+    if wish.n <= MOST_ROWS and wish.arrays == 2:
         yield from _one_block(wish, schedules, target)
         return
     pairs = itertools.product(_shapes(wish), able_schedules(wish, schedules))
@@ -106,7 +106,7 @@ def _parts(wish: Wish, shape: tuple[int, int, int], schedule: str, target: Targe
 def _low(wish: Wish, block: tuple[int, int, int], target: Target) -> LowBlocks:
     lengths, held = (wish.m, wish.n, wish.k), (wish.dtype, bits_of(wish.dtype), wish.load_bytes)
     count = wish.batch * max(len(wish.products), 1)
-    return low_blocks(lengths, count, block, held, target, merged=wish.merged)
+    return low_blocks(lengths, count, block, held, target, merged=wish.merged, factors=wish.factors)
 
 
 def _is_wide(wish: Wish) -> bool:

@@ -190,14 +190,14 @@ def is_few(lengths: tuple[int, int, int], count: int, block: tuple[int, int, int
 
 def low_blocks(
     lengths: tuple[int, int, int], count: int, block: tuple[int, int, int], held: tuple[str, int, int], target: Target,
-    *, merged: bool,
+    *, merged: bool, factors: int = 1,
 ) -> LowBlocks:  # fmt: skip
     """Blocks of so many products (m, n, k) whose A and B are of a type, held in so many bits and loaded by so many
     bytes. `merged`: of merged dimensions, such as patches, which come from memory once for many places of a window:
-    that is not counted.
+    that is not counted. `factors`: matrices B, which count as one with as many times the columns.
     """
-    m, n, k = lengths
-    rows, columns, depth = block
+    m, n, k = lengths[0], factors * lengths[1], lengths[2]
+    rows, columns, depth = block[0], factors * block[1], block[2]
     dtype, bits, load_bytes = held
     return LowBlocks(
         rows, columns, ceil_div(k, depth), max(depth * bits // 8, 1), count * ceil_div(m, rows) * ceil_div(n, columns),

@@ -7,6 +7,7 @@ import math
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.low_blocks import SUM_BYTES, even_parts, is_few, is_low, low_blocks
 from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.wishes import has_place_each_step
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
@@ -43,9 +44,10 @@ def parts_that_pay(problem: Problem, schedule: str, block: tuple[int, int, int],
     least = 1 if problem.longest_part is None else ceil_div(steps, problem.longest_part // block[2])
     lengths, count = (problem.m, problem.n, problem.longest_sum), problem.classes * math.prod(problem.batch)
     merged = bool(problem.merged or problem.windows)
-    if is_low(lengths, block) or (not merged and is_few(lengths, count, block, target)):
+    few = not merged or has_place_each_step(problem)
+    if is_low(lengths, block) or (few and is_few(lengths, count, block, target)):
         held = (problem.taken(target) or problem.dtype, bits, problem.load_bytes)
-        low = low_blocks(lengths, count, block, held, target, merged=merged)
+        low = low_blocks(lengths, count, block, held, target, merged=merged, factors=problem.products)
         found = low.best_parts(schedule, target)
     else:
         # What is loaded of patches comes from memory once for many places of a window, and saves less than it counts.

@@ -78,6 +78,7 @@ class Wish(NamedTuple):
         mixed: of A and B those whose expression has matrices along K and across it, one kind of which is loaded singly.
         products: (m, n) of each product of the launch, where they differ.
         parts: of K, that workgroups share (None: open).
+        factors: matrices B, each of which has accumulators of its own.
     """
 
     m: int
@@ -110,11 +111,20 @@ class Wish(NamedTuple):
     mixed: int = 0
     products: tuple[tuple[int, int], ...] = ()
     parts: int | None = None
+    factors: int = 1
 
     def blocks(self, size: int) -> int:
         """Of so many rows and columns, those that the launch has."""
         products = self.products or ((self.m, self.n),)
         return self.batch * sum(ceil_div(m, size) * ceil_div(n, size) for m, n in products)
+
+    @property
+    def loads_decide(self) -> bool:
+        """Whether loads and products alone say how long a step takes, beside other blocks: not where A or B is an
+        expression of several arrays, nor with scales of groups that are shorter than a cache line.
+        """
+        short = 0 < self.group * bits_of(self.dtype) < 8 * CACHE_LINE
+        return not (self.computed and self.arrays > 2) and not short
 
     @property
     def partial(self) -> bool:
@@ -160,11 +170,12 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         _has_powers(problem, target),
         bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
         turned=any(one and not read for one, read in turned), reads_turn=tuple(read for _, read in turned),
-        merged=bool(problem.merged or problem.windows) and not _has_place_each_step(problem),
+        merged=bool(problem.merged or problem.windows) and not has_place_each_step(problem),
         computed=not all(expression.isidentifier() for expression in problem.combine),
         numbered=sum(map(_is_numbered, ("a", "b"), (problem,) * 2)),
         mixed=sum(map(_is_mixed, ("a", "b"), (problem,) * 2)),
         parts=problem.split_k,
+        factors=problem.products,
     )  # fmt: skip
 
 
@@ -175,7 +186,7 @@ def _scale_load(problem: Problem) -> int:
     return min(one.align for one in single) if along else 0
 
 
-def _has_place_each_step(problem: Problem) -> bool:
+def has_place_each_step(problem: Problem) -> bool:
     """Whether A is patches whose channels are whole steps of a line of memory each."""
     windows = problem.windows
     if not isinstance(windows, Windows) or windows.part != "forward":
