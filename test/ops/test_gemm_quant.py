@@ -206,7 +206,7 @@ def test_vector_instructions_of_an_integer_of_4_bits(dtype: str, keys: dict[str,
 ])  # fmt: skip
 def test_sums_of_short_groups_are_scaled_as_they_come(keys: dict[str, Any]) -> None:
     """Those of all groups of a step would take more registers than there are: products and scaling alternate."""
-    one = compiled("gemm_quant", (("m", 256), ("n", 256), ("k", 512), *keys.items()), "gfx942")
+    one = compiled("gemm_quant", (("m", 4096), ("n", 4096), ("k", 512), *keys.items()), "gfx942")
     names = [found.mnemonic for found in steady_loop(one.kernel.code_object, one.kernel.kernel_name).instructions]
     products = [place for place, name in enumerate(names) if name.startswith("v_mfma")]
     before_the_last = names[: products[-1]]

@@ -66,7 +66,9 @@ def test_choices(chip: str, keys: dict[str, Any], block: tuple[int, ...], parts:
     ("gated_gemm", "gfx942", {"m": 16, "n": 896, "k": 384}, (16, 16, 128)),
     ("gemm_quant", "gfx942", {"m": 512, "n": 512, "k": 512}, (32, 32, 256)),
     ("gemm_quant", "gfx950", {"m": 16, "n": 2944, "k": 1024}, (16, 16, 256)),
-    ("gemm_quant", "gfx942", {"m": 512, "n": 512, "k": 512, "a_scale": "1x64"}, (128, 128, 128)),  # short groups
+    ("gemm_quant", "gfx942", {"m": 256, "n": 1024, "k": 2048, "a_scale": "1x32", "b_scale": "1x32"}, (32, 32, 256)),
+    ("gemm_quant", "gfx942", {"m": 16, "n": 4096, "k": 4096, "a_scale": "1x32", "b_scale": "1x32"}, (16, 16, 256)),
+    ("gemm_quant", "gfx942", {"m": 512, "n": 512, "k": 512, "a_scale": "1x64", "layout": "RRR"}, (128, 128, 128)),
     ("mx_gemm", "gfx950", {"m": 512, "n": 512, "k": 2048, "dtype": "fp4"}, (32, 32, 512)),
     ("gemm_sparse", "gfx942", {"m": 512, "n": 512, "k": 1024}, (32, 32, 128)),
     ("conv_fwd", "gfx942", {"n": 4, "c": 256, "k": 256, "image": (14, 14)}, (32, 64, 128)),

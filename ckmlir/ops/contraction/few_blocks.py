@@ -30,7 +30,7 @@ def few_blocks(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterat
     named = wish.waves or wish.schedule or wish.stays or wish.products
     line = elements_in(CACHE_LINE, wish.dtype)
     few = is_few((wish.m, wish.n, wish.k), wish.batch, (MEDIUM, MEDIUM, line), target)
-    if named or wish.merged or not wish.loads_decide or not few:
+    if named or wish.merged or wish.elements_decide or not few:
         return
     medium = cycles_of(wish, (MEDIUM, MEDIUM, line), schedules[0], target)
     pairs = itertools.product(_shapes(wish), able_schedules(wish, schedules))

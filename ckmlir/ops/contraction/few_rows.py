@@ -48,7 +48,7 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
     at a time have blocks of 32 x 32, whose lanes have few loads; long sums of such or of transposed matrices blocks
     of 64 x 64 (`SQUARES`).
     """
-    if not 0 < wish.m <= MOST_ROWS or not wish.loads_decide or wish.waves or wish.schedule:
+    if not 0 < wish.m <= MOST_ROWS or wish.elements_decide or wish.waves or wish.schedule:
         return
     if wish.n <= MOST_ROWS and wish.arrays == 2:
         yield from _one_block(wish, schedules, target)

@@ -119,12 +119,12 @@ class Wish(NamedTuple):
         return self.batch * sum(ceil_div(m, size) * ceil_div(n, size) for m, n in products)
 
     @property
-    def loads_decide(self) -> bool:
-        """Whether loads and products alone say how long a step takes, beside other blocks: not where A or B is an
-        expression of several arrays, nor with scales of groups that are shorter than a cache line.
+    def elements_decide(self) -> bool:
+        """Whether what is done with elements says how long a step takes, rather than loads and products: A or B is made
+        of several arrays, or scales of groups shorter than a cache line are beside operands across K.
         """
         short = 0 < self.group * bits_of(self.dtype) < 8 * CACHE_LINE
-        return not (self.computed and self.arrays > 2) and not short
+        return (self.computed and self.arrays > 2) or (short and self.layout[:2] != "RC")
 
     @property
     def partial(self) -> bool:
