@@ -131,11 +131,18 @@ def test_workspaces_are_those_of_atomics() -> None:
     assert not any(one.startswith(("fill", "fmha_bwd_join")) for one in names)
 
 
+LANES = pytest.mark.xfail(strict=True, reason="1 to 4 are in lanes beside a bias, dropout and a sink (Known gaps)")
+IN_LANES = (
+    ("gfx950", "bf16", 32, "top_left"), ("gfx950", "bf16", 32, "window:64,0"), ("gfx950", "bf16", 32, "window:64,0,4"),
+    ("gfx90a", "bf16", 256, "top_left"),
+)  # fmt: skip
+
+
 def grid_of_registers() -> Iterator[Any]:
     """Chips, types, channels and masks."""
     masks = ("none", "top_left", "window:64,0", "window:64,0,4")
     for case in itertools.product(CHIPS, ("f16", "bf16", "f32"), (32, 64, 96, 128, 256), masks):
-        yield pytest.param(*case, marks=FULL)
+        yield pytest.param(*case, marks=[FULL, LANES] if case in IN_LANES else FULL)
 
 
 @pytest.mark.usefixtures("few")
