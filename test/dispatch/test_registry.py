@@ -159,7 +159,7 @@ def test_explanations_say_what_is_against_every_kernel() -> None:
     assert [kernel.spec.pad for kernel in found.fitting] == ["mnk", "mnk"]  # type: ignore[attr-defined]
     text = str(found)
     assert text.startswith("registry some: gemm on gfx942: 2 of 8 kernels compute the problem\n")
-    assert "m=100 is not a multiple of the block's 128; expected m among the letters" in text
+    assert "m=100 is not a multiple of the block's 32; expected m among the letters" in text
     assert ": fits" in text
     assert "dtype=bf16: the kernel is another one; expected f16" in text
     assert "nearest is gemm_f16" in registry.explain(GEMM, GEMM.problem(m=3, n=3, k=3), GFX942).nearest

@@ -104,7 +104,7 @@ def test_every_code_of_a_scale(chip: str) -> None:
 
 def test_the_instruction_scales() -> None:
     """On gfx950 no other arithmetic does; elsewhere, and where it is asked for, sums are scaled."""
-    keys = (("m", 256), ("n", 256), ("k", 512))
+    keys = (("m", 4096), ("n", 4096), ("k", 512))
     scaled = {one.mnemonic for one in compiled("mx_gemm", keys, "gfx950").instructions}
     assert "v_mfma_scale_f32_32x32x64_f8f6f4" in scaled and "v_pk_fma_f32" not in scaled
     asked = {one.mnemonic for one in compiled("mx_gemm", (*keys, ("mfma", (16, 16, 32))), "gfx950").instructions}

@@ -23,7 +23,7 @@ def keys(**given: object) -> Keys:
 
 
 KERNELS = {
-    "gemm": ("gemm", keys(m=128, n=128, k=320)),
+    "gemm": ("gemm", keys(m=128, n=128, k=320, block="128x128x64")),
     "gemm prefetch": ("gemm", keys(m=128, n=128, k=320, schedule="prefetch")),
     "gemm async": ("gemm", keys(m=128, n=128, k=320, schedule="async")),
     "fmha_fwd": ("fmha_fwd", keys(sq=128, sk=192, d=64)),

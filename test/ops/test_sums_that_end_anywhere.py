@@ -19,8 +19,8 @@ BLOCK = (128, 128, 64)
 
 
 @pytest.mark.parametrize(("chip", "name", "keys", "vector", "scalar"), [
-    ("gfx942", "gemm", {"m": 1024, "n": 1024, "k": 1001, "layout": "CRR"}, 32, 15),
-    pytest.param("gfx950", "gemm", {"m": 1024, "n": 1024, "k": 1001, "layout": "CRR"}, 0, 30, marks=pytest.mark.full),
+    ("gfx942", "gemm", {"m": 4096, "n": 4096, "k": 1001, "layout": "CRR"}, 32, 15),
+    pytest.param("gfx950", "gemm", {"m": 4096, "n": 4096, "k": 1001, "layout": "CRR"}, 0, 30, marks=pytest.mark.full),
     ("gfx942", "conv_bwd_weight", {"n": 21, "c": 128, "k": 128, "block": BLOCK}, 58, 14),
     pytest.param("gfx942", "conv_bwd_weight", {"n": 21, "c": 64, "k": 128, "block": BLOCK}, 56, 14,
                  marks=pytest.mark.full),

@@ -54,7 +54,9 @@ def test_reads_end_before_the_barrier_by_the_lead() -> None:
 def test_what_takes_sums_is_read_before_the_first_product() -> None:
     """Scales of A's rows, which LDS keeps for many steps: what is read for the next step waits behind."""
     operator, target = find_operator("gemm_quant"), get_target("gfx950")
-    problem = operator.problem(m=4096, n=4096, k=4096, a_scale="1x128", b_scale="1x128")
+    problem = operator.problem(
+        m=4096, n=4096, k=4096, a_scale="1x128", b_scale="1x128", schedule="compv3", mfma=(16, 16, 128)
+    )
     bench = Workbench.of(operator, operator.spec(problem, target), target)
     with bench.scheduled(bench.schedule) as module:
         blocks = [[op.operation.name for op in block] for block in next(functions(module)).regions[0]]

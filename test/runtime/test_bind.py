@@ -66,7 +66,9 @@ def test_other_sizes_load_nothing(device: Device, request: pytest.FixtureRequest
 
 def test_two_executables_of_one_specification_load_it_once(driver: Any) -> None:
     device = open_device("hip", GFX942)
-    one, other = (Executable(device, GEMM, GEMM.problem(m=size, n=64, k=64)) for size in (64, 128))
+    one, other = (
+        Executable(device, GEMM, GEMM.problem(m=size, n=64, k=64, block="64x64x64")) for size in (64, 128)
+    )
     assert one.spec == other.spec and driver.calls["hipModuleLoadData"] == 1
     one.close()
     expect(other, GEMM)

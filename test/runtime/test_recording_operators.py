@@ -35,7 +35,8 @@ def test_a_recording_has_the_instructions_of_a_run() -> None:
 
 def test_a_recording_is_short_where_waves_repeat_themselves() -> None:
     """What a recording costs beside a plain run: a row for many steps, and hardly a pattern for all accesses."""
-    trace = record_operator(find_operator("gemm"), find_operator("gemm").problem(m=128, n=128, k=1024), TARGET)
+    problem = find_operator("gemm").problem(m=128, n=128, k=1024, block="128x128x64")
+    trace = record_operator(find_operator("gemm"), problem, TARGET)
     assert len(trace.accesses) > 2000 and len(trace.patterns) <= 40
     runs = np.isin(trace.steps["instruction"], run_starts([one.instruction for one in trace.program]))
     assert runs.sum() * 30 < len(trace.steps)

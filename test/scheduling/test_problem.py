@@ -35,7 +35,7 @@ def problem_of_edges(count: int, edges: list[tuple[int, int, int, int]]) -> Prob
 
 
 def test_a_gemm_loop() -> None:
-    problem = bench(m=1024, n=1024, k=1024).problem
+    problem = bench(m=1024, n=1024, k=1024, block="128x128x64").problem
     kinds = [node.op for node in problem.nodes]
     assert (kinds.count("ck.mfma"), kinds.count("ck.load_fragment"), kinds.count("ck.lds_write")) == (32, 8, 8)
     files = {node.line.split(":")[0].rpartition("/")[2] for node in problem.nodes}
@@ -52,7 +52,7 @@ def test_a_gemm_loop() -> None:
 
 def test_bounds_of_a_gemm_loop() -> None:
     target = get_target("gfx942")
-    bounds = lower_bounds(bench(m=1024, n=1024, k=1024).problem)
+    bounds = lower_bounds(bench(m=1024, n=1024, k=1024, block="128x128x64").problem)
     cycles = target.mfma_cycles["f32.32x32x8f16"]
     assert (bounds.unit, bounds.resource) == ("matrix", 32 * cycles)
     assert bounds.recurrence == 8 * cycles  # the accumulations of one block of C, one behind the other

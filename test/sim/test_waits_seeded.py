@@ -27,7 +27,7 @@ from ckmlir.targets import get_target
 
 CHIPS = ("gfx90a", "gfx942", "gfx950")
 KERNELS = {
-    "gemm": ("gemm", {"m": 512, "n": 512, "k": 512}),
+    "gemm": ("gemm", {"m": 512, "n": 512, "k": 512, "block": "128x128x64"}),
     "gemm prefetch": ("gemm", {"m": 512, "n": 512, "k": 512, "schedule": "prefetch"}),
     "fmha_fwd": ("fmha_fwd", {"sq": 512, "d": 128, "mask": "bottom_right"}),
 }

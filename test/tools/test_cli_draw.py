@@ -21,7 +21,7 @@ SMALL = ["gemm", "m=64", "n=64", "k=128", "block=64x64x32", "schedule=compv3", "
 PICTURES = {
     "step_of_compv3.svg": ["schedule", *SMALL],
     "distribution.svg": ["distribution", "d0: 2@wave 8@lane, d1: 8@lane 8@y0"],
-    "banks_of_a_write.svg": ["lds", "gemm", "--arch", "gfx942", "--number", "1"],
+    "banks_of_a_write.svg": ["lds", "gemm", "block=128x128x64", "--arch", "gfx942", "--number", "1"],
 }
 
 

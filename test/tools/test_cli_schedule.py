@@ -29,7 +29,7 @@ def test_what_is_known_of_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_schedule_chosen_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schedule", "gemm", "m=512", "n=512", "k=512", "--arch", "gfx942"]) == 0
+    assert main(["schedule", "gemm", "m=3072", "n=3072", "k=3072", "--arch", "gfx942"]) == 0
     out = capsys.readouterr().out
     assert ": schedule compv4 1;" in out
     assert "chosen: block=128x128x64, wave=2x2, mfma=32x32x8, epilogue=cshuffle, schedule=compv4\n" in out

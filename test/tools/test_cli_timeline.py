@@ -15,14 +15,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "sim" / "timing"))
 from browser import CHROMIUM, MISSING, open_page
 from test_perfetto import problems
 
-GEMM = ["timeline", "gemm", "m=128", "n=128", "k=512", "--arch", "gfx942"]  # four waves, eight steps along K
+# Four waves, eight steps along K.
+GEMM = ["timeline", "gemm", "m=128", "n=128", "k=512", "block=128x128x64", "--arch", "gfx942"]
 
 
 def test_page_and_perfetto_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     page, trace = tmp_path / "page.html", tmp_path / "trace.json"
     assert main([*GEMM, "-o", str(page), "--perfetto", str(trace)]) == 0
     out = capsys.readouterr().out
-    assert "gemm m=128 n=128 k=512 on gfx942" in out and "waves 4" in out and "model, not hardware" in out
+    assert "gemm m=128 n=128 k=512 block=128x128x64 on gfx942" in out
+    assert "waves 4" in out and "model, not hardware" in out
     text = page.read_text()
     assert len(text) < 3_000_000 and "mma 128x128 f32 (stage math)" in text and "loop_kernel.py:" in text
     document = json.loads(trace.read_text())

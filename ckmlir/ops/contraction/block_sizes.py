@@ -1,5 +1,7 @@
 """Rows, columns and waves of the blocks that plans choose from."""
 
+CACHE_LINE = 128
+"""Bytes."""
 SMALL, MEDIUM, LARGE = 64, 128, 256
 """Rows and columns of the blocks that the operator chooses; products with no more rows, or columns, than the small one
 take that."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from ckmlir.ops.contraction.block_sizes import MEDIUM, SMALL
+from ckmlir.ops.contraction.block_sizes import CACHE_LINE, MEDIUM, SMALL
 from ckmlir.ops.contraction.few_rows import able_schedules, cycles_of, depth_of_low, low_plan
 from ckmlir.ops.contraction.low_blocks import is_few
-from ckmlir.ops.contraction.wishes import CACHE_LINE, Plan, Wish, elements_in
+from ckmlir.ops.contraction.wishes import Plan, Wish, elements_in
 from ckmlir.targets import Target
 
 ROWS_AND_COLUMNS = ((32, 32), (32, 64), (64, 64))

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator
 
 from ckmlir.ops.contraction.block_depths import VECTOR_BYTES
-from ckmlir.ops.contraction.block_sizes import FOUR_WAVES, SMALL
+from ckmlir.ops.contraction.block_sizes import CACHE_LINE, FOUR_WAVES, SMALL
 from ckmlir.ops.contraction.low_blocks import LOOPS, MOST_ROWS, LowBlocks, low_blocks
-from ckmlir.ops.contraction.wishes import CACHE_LINE, NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
+from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 

@@ -7,7 +7,6 @@ import math
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.low_blocks import SUM_BYTES, even_parts, is_few, is_low, low_blocks
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.contraction.wishes import has_place_each_step
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
@@ -44,7 +43,7 @@ def parts_that_pay(problem: Problem, schedule: str, block: tuple[int, int, int],
     least = 1 if problem.longest_part is None else ceil_div(steps, problem.longest_part // block[2])
     lengths, count = (problem.m, problem.n, problem.longest_sum), problem.classes * math.prod(problem.batch)
     merged = bool(problem.merged or problem.windows)
-    few = not merged or has_place_each_step(problem)
+    few = not merged or problem.has_place_each_step
     if is_low(lengths, block) or (few and is_few(lengths, count, block, target)):
         held = (problem.taken(target) or problem.dtype, bits, problem.load_bytes)
         low = low_blocks(lengths, count, block, held, target, merged=merged, factors=problem.products)

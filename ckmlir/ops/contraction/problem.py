@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, alignment
+from ckmlir.ops.contraction.block_sizes import CACHE_LINE
 from ckmlir.ops.contraction.contraction_spec import (
     accumulator_names,
     accumulator_type,
@@ -188,6 +189,14 @@ class Problem(Struct, frozen=True):
     def windows_word(self) -> str:
         """How images are seen, as a specification has it."""
         return "" if self.windows is None else self.windows.word
+
+    @property
+    def has_place_each_step(self) -> bool:
+        """Whether A is patches of images whose channels are whole cache lines, so that a step has one place of them."""
+        seen = self.windows
+        if seen is None or getattr(seen, "part", "") != "forward":
+            return False
+        return seen.channels * find_dtype(self.stored).bytes % CACHE_LINE == 0
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ckmlir.dialect.packing import turns_packed
+from ckmlir.ops.contraction.block_sizes import CACHE_LINE
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec, stored_type
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import SideSpec, SideTensor
-from ckmlir.ops.contraction.windows import Windows
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
@@ -19,8 +19,6 @@ NARROWEST_FOR_TWO_STEPS = 4
 """Bytes of a load below which a loop is not given two steps: a block takes many narrow loads, each with a comparison,
 and scalar registers do not hold them twice."""
 FLOATS_OF_8_BITS = ("fp8", "bf8")
-CACHE_LINE = 128
-"""Bytes."""
 _COMPARED_DEPTH = 32
 """Elements along K of steps each of whose rows is compared with the end of K: scalar registers have room for so many
 outcomes. With whole steps fp8 of 1001 x 1003 x 999 spills 64 on gfx942, with 64 elements i8 spills 3 on gfx90a, and
@@ -170,7 +168,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         _has_powers(problem, target),
         bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
         turned=any(one and not read for one, read in turned), reads_turn=tuple(read for _, read in turned),
-        merged=bool(problem.merged or problem.windows) and not has_place_each_step(problem),
+        merged=bool(problem.merged or problem.windows) and not problem.has_place_each_step,
         computed=not all(expression.isidentifier() for expression in problem.combine),
         numbered=sum(map(_is_numbered, ("a", "b"), (problem,) * 2)),
         mixed=sum(map(_is_mixed, ("a", "b"), (problem,) * 2)),
@@ -184,14 +182,6 @@ def _scale_load(problem: Problem) -> int:
     single = [one for one in problem.scaling if one.group and one.rows == 1]
     along = bool(single) and single[0].operand == "a" and all(one.is_along_k for one in single)
     return min(one.align for one in single) if along else 0
-
-
-def has_place_each_step(problem: Problem) -> bool:
-    """Whether A is patches whose channels are whole steps of a line of memory each."""
-    windows = problem.windows
-    if not isinstance(windows, Windows) or windows.part != "forward":
-        return False
-    return windows.channels * find_dtype(problem.stored).bytes % CACHE_LINE == 0
 
 
 def _has_powers(problem: Problem, target: Target) -> bool:

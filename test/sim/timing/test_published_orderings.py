@@ -68,7 +68,7 @@ def plain_layouts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_without_the_swizzle_accesses_conflict(plain_layouts: None) -> None:
     """Rows of 128 bytes all start at bank 0. With the swizzle the loop of the same product has no conflict."""
     swizzled = gemm("gfx942", "compv4")
-    keys = {"m": 128, "n": 128, "k": 2048, "schedule": "compv4"}
+    keys = {"m": 128, "n": 128, "k": 2048, "schedule": "compv4", "split_k": 1}
     timeline = timeline_of("gemm", "gfx942", **keys)
     plain = steady_loop(timeline)
     assert plain is not None
