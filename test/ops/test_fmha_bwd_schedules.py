@@ -161,7 +161,12 @@ def test_a_causal_mask_leaves_two_waves_room_with_64_channels() -> None:
         assert kernel.code_object.kernel(kernel.kernel_name).metadata.vgpr_count <= 256
 
 
-@pytest.mark.parametrize("chip", ["gfx950", pytest.param("gfx942", marks=FULL)])
+ONE_A_STEP = pytest.mark.xfail(strict=True, reason="a register of each step lies in the other file (docs/testing.md)")
+
+
+@pytest.mark.parametrize("chip", [
+    pytest.param("gfx950", marks=ONE_A_STEP), "gfx942",
+])  # fmt: skip
 def test_workgroups_that_stay_move_no_register(chip: str) -> None:
     """A step stores rows or adds to them: both have one offset, which the loop hands on."""
     target = get_target(chip)
