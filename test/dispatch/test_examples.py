@@ -31,6 +31,7 @@ def test_every_example_is_run() -> None:
     assert set(SAID) == {one.name for one in EXAMPLES.glob("*.py")}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", SAID)
 def test_example(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     texts, arguments = SAID[name]
