@@ -308,7 +308,6 @@ COLUMNS = {"a_scale": "1x128", "b_scale": "1x128"}
         ("gemm_quant", {**LARGE, **COLUMNS, "k": 2048, "out": "f32"}),
         ("gemm_quant", {**LARGE, "m": 4000, "n": 4010, "k": 4112, "lda": 4224, "ldb": 4224}),
         ("gemm_quant", {**LARGE, "op": "gelu(acc * alpha + d0) + d1", "d_kind": "row,full"}),
-        ("gemm_quant", {**LARGE, **COLUMNS, "layout": "RRR", "dtype": "bf8", "out": "f32"}),
         ("gemm_quant", {**LARGE, **COLUMNS, "b_dtype": "i4", "zeros": 1}),
         ("gemm_quant", {**LARGE, **COLUMNS, "op": "gelu(acc * alpha + d0) + d1", "d_kind": "row,full"}),
         ("gemm_quant", {**LARGE, "a_scale": "row", "b_scale": "1x128"}),
@@ -316,6 +315,10 @@ COLUMNS = {"a_scale": "1x128", "b_scale": "1x128"}
         ("grouped_gemm_quant", {**LARGE, **COLUMNS, "m": "1024,333,2000"}),
         ("moe_gemm", {"t": 4096, "n": 1024, "k": 1024, "unit": 128, "dtype": "fp8", **COLUMNS}),
     )),
+    pytest.param(
+        "gemm_quant", {**LARGE, **COLUMNS, "layout": "RRR", "dtype": "bf8", "out": "f32"},
+        marks=[pytest.mark.full, pytest.mark.xfail(strict=True, reason="264 registers (docs/testing.md)")],
+    ),
 ])  # fmt: skip
 def test_scales_of_columns_leave_room_for_another_workgroup(name: str, keys: dict[str, Any]) -> None:
     """Each SIMD of gfx950 holds two waves, and nothing is spilled for that."""
