@@ -125,7 +125,7 @@ def _edge(
         yield Edge(op, left, right, last, instead)
         least = producer(right)
         if least is not None and least.name == "arith.minsi" and _rises(least.operands[0], loop):
-            # A block with a last column in front of the end is no further than the last block.
+            # Where a block's last column lies in front of the end, the block is not behind the last one.
             yield Edge(least, least.operands[1], least.operands[0], -1, least.operands[0])
 
 
@@ -266,7 +266,7 @@ def _uncut(loop: Loop, edges: Sequence[Edge], whole: ir.Block) -> dict[ir.Value,
 
 
 def _lead(end: ir.Operation, old: ir.Block, new: ir.Block) -> None:
-    """Have a branch to a step of a loop go to another block, which is none."""
+    """Have a branch to a step of a loop go to another block, which is not one."""
     attributes = {name: one for name, one in attributes_of(end).items() if name != ADVANCES}
     advancing = list(ir.DenseI32ArrayAttr(end.attributes[ADVANCES])) if ADVANCES in end.attributes else []
     kept = [number for number in advancing if end.successors[number] != old]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -41,9 +42,9 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, bool]]]:
     found: list[dict[str, bool]] = []
     binary = codeobject._binary
 
-    def noted(*given: object) -> bytes:
+    def noted(*given: Any) -> bytes:
         found.append(options())
-        return binary(*given)  # type: ignore[arg-type]
+        return binary(*given)
 
     monkeypatch.setattr(codeobject, "_binary", noted)
     yield found

@@ -9,6 +9,7 @@ import pytest
 
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
+from ckmlir.ops.contraction.low_blocks import L2_REACHED
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import ATTENTION, GEMM
 from ckmlir.scheduling import lower_bounds
@@ -38,6 +39,9 @@ def test_the_tables_are_those_of_the_model_of_time(chip: str) -> None:
     assert L1_BYTES == parameters.integer("memory.l1.bandwidth") == parameters.integer("vmem.bytes")
     memory = parameters.number("memory.hbm.bandwidth") * 1000 / parameters.number("chip.clock")
     assert target.memory_bytes == pytest.approx(memory, rel=1e-4)
+    dies = -(-target.compute_units // parameters.integer("memory.l2.compute_units"))
+    assert target.l2_bytes == dies * parameters.integer("memory.l2.bandwidth")
+    assert parameters.number("memory.l2.efficiency") == L2_REACHED
     for kind in ("read", "write"):
         for width in (4, 8, 12, 16):
             banks, phase = phases_of(parameters, kind, width)

@@ -34,9 +34,8 @@ def few_blocks(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterat
         return
     medium = cycles_of(wish, (MEDIUM, MEDIUM, line), schedules[0], target)
     pairs = itertools.product(_shapes(wish), able_schedules(wish, schedules))
-    for block, schedule in sorted(pairs, key=lambda pair: cycles_of(wish, pair[0], pair[1], target)):
-        if cycles_of(wish, block, schedule, target) < medium:
-            yield low_plan(block, schedule)
+    times = {pair: cycles_of(wish, *pair, target) for pair in pairs}
+    yield from (low_plan(*pair) for pair in sorted(times, key=times.__getitem__) if times[pair] < medium)
 
 
 def _shapes(wish: Wish) -> Iterator[tuple[int, int, int]]:

@@ -20,6 +20,7 @@ import math
 
 from ckmlir.ops.contraction.block_resources import MOST_RESIDENT, block_resources
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
+from ckmlir.ops.contraction.past_lds import LEAST_STEPS_OF_STRAIGHT
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.scalars import ceil_div
@@ -31,8 +32,6 @@ LENGTHS = (4096, 8192)
 """Elements along K: each stretch is a way into the loop and out of it."""
 LEAST_ROWS, LEAST_STEPS = 128, 32
 """Of a block and of its loop, for which it pays to load scales before the first step."""
-LEAST_STEPS_STRAIGHT = 16
-"""The same of a loop where B goes straight to registers."""
 MOST_LOADS = 16
 """Of a lane for a stretch and an operand. Each has an offset, which stays in a register through the steps."""
 MOST_NUMBERS = 32
@@ -77,5 +76,5 @@ def _pays(spec: ContractionSpec, problem: Problem, target: Target) -> bool:
     if arithmetic or kept[0].group < depth or alone:
         return False
     blocks = ceil_div(problem.m, rows) * ceil_div(problem.n, columns) * math.prod(problem.batch)
-    steps = LEAST_STEPS_STRAIGHT if spec.is_straight else LEAST_STEPS
+    steps = LEAST_STEPS_OF_STRAIGHT if spec.is_straight else LEAST_STEPS
     return rows >= LEAST_ROWS and problem.k >= steps * depth and blocks > target.compute_units
