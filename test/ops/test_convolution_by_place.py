@@ -15,6 +15,7 @@ from operator_runner import CHIPS
 from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.contraction.windows import WindowsSpec
 from ckmlir.scheduling.workbench import Workbench
 from ckmlir.sim.decode import disassemble, instruction_mix
 from ckmlir.targets import get_target
@@ -52,6 +53,22 @@ IN_UNITS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("gfx90a", {"n": 63, "c": 3, "k": 4, "image": (3, 3), "window": 2, "strides": 3, "dtype": "f64"}),
 )  # fmt: skip
 FEW_IN_UNITS = (0, 1, 2, 3)
+NEIGHBOURS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("gfx942", {"n": 4, "c": 24, "k": 16, "g": 2, "image": (6, 4), "strides": (3, 1), "dilations": (1, 2),
+                "right_pads": (2, 3), "block": (128, 128, 64)}, "4x1x4"),
+    ("gfx942", {"n": 12, "c": 32, "k": 16, "image": (3, 4), "pads": 2, "right_pads": 0, "split_k": 3,
+                "block": (128, 128, 64)}, "4x1x4"),
+    ("gfx90a", {"n": 2, "c": 6, "k": 12, "image": (4, 8), "dtype": "f32", "block": (64, 64, 32)}, "2x1x4"),
+    ("gfx950", {"n": 1, "c": 16, "k": 8, "image": (4, 2, 8), "window": (1, 2, 2), "pads": (0, 1, 1),
+                "right_pads": (0, 0, 0), "dtype": "bf16", "reduction": "atomic", "out": "f32", "block": (128, 128, 64)},
+     "1x1x2x8"),
+    ("gfx942", {"n": 8, "c": 16, "k": 32, "image": (8, 4), "strides": (2, 1), "dtype": "fp8", "b_dtype": "bf8",
+                "block": (128, 128, 128)}, "8x1x4"),
+    ("gfx90a", {"n": 16, "c": 5, "k": 7, "image": (8,), "window": 4, "pads": 2, "right_pads": 1}, "16x2"),
+    ("gfx942", {"n": 20, "c": 48, "k": 16, "image": (3, 4), "window": 1, "pads": 0, "strides": 2, "op": "acc + d0",
+                "block": (128, 128, 64)}, "4x2x2"),
+)  # fmt: skip
+FEW_OF_NEIGHBOURS = (0, 5)
 
 
 @pytest.mark.parametrize("number", [
@@ -81,6 +98,21 @@ def test_gradients_in_units(number: int) -> None:
     np.testing.assert_allclose(outputs["dw"].astype(np.float64), by_loops, rtol=1e-6, atol=1e-5)
 
 
+@pytest.mark.parametrize("number", [
+    pytest.param(number, marks=() if number in FEW_OF_NEIGHBOURS else pytest.mark.full)
+    for number in range(len(NEIGHBOURS))
+])  # fmt: skip
+def test_gradients_in_units_of_neighbours(number: int) -> None:
+    """Units of neighbouring positions of one image or several, also along one dimension and three."""
+    chip, keys, unit = NEIGHBOURS[number]
+    bench = Bench(OPERATOR, chip)
+    arrays, outputs = bench.run(keys)
+    assert [spec.windows.rpartition(":")[2] for spec in bench.kernels] == [unit]
+    if "op" not in keys:
+        by_loops = weight_gradient(keys, arrays["dy"], arrays["x"], outputs["dw"].shape)
+        np.testing.assert_allclose(outputs["dw"].astype(np.float64), by_loops, rtol=1e-6, atol=1e-5)
+
+
 def test_where_steps_divide_the_images() -> None:
     """And all of them are within the reach of one pointer; kernels take more images than they know to divide."""
     def seen(**keys: object) -> str:
@@ -100,12 +132,17 @@ def test_where_what_waves_load_divides_them() -> None:
 
     assert seen(n=32) == seen(n=96) == "places:2:padded:128:32"
     assert seen(n=16) == seen(n=48) == "places:2:padded:128:16"
-    assert seen(n=8) == seen(n=40) == seen(n=29) == "weight:2:padded:128"
+    assert seen(n=8) == seen(n=40) == "places:2:padded:128:8x1x2"
+    assert seen(n=20, image=(14, 14)) == "places:2:padded:128:4x2x2"
+    assert seen(n=8, image=(7, 7)) == seen(n=29) == seen(n=6) == "weight:2:padded:128"
     assert seen(n=15) == seen(n=31) == seen(n=500, image=(7, 7)) == "units:2:padded:128:16"
     assert seen(n=8, dtype="f32", block=(128, 128, 32)) == "places:2:padded:128:8"
     single = OPERATOR.spec(OPERATOR.problem(n=16, c=5, k=64), GFX942)
-    assert (single.windows, single.block[2]) == ("weight:2:padded:1", 32)
-    assert OPERATOR.spec(OPERATOR.problem(n=28, c=5, k=64), GFX942).windows == "units:2:padded:1:32"
+    assert (single.windows, single.block[2]) == ("places:2:padded:1:16x1x2", 32)
+    assert OPERATOR.spec(OPERATOR.problem(n=28, c=5, k=64), GFX942).windows == "places:2:padded:1:4x2x4"
+    assert OPERATOR.spec(OPERATOR.problem(n=28, c=5, k=64, image=(7, 7)), GFX942).windows == "units:2:padded:1:32"
+    few = OPERATOR.problem(n=6, c=40, k=128)  # a place for each lane of a quad
+    assert OPERATOR.spec(few, GFX942).windows == "places:2:padded:8:2x2x4"
 
 
 def test_kernels_in_units_take_any_images() -> None:
@@ -122,6 +159,24 @@ def test_kernels_in_units_take_any_images() -> None:
     assert any("k=1568 is not a multiple" in str(reason) for reason in reasons)
     far = OPERATOR.mismatches(asked(255, (500, 500)), ragged, GFX942)
     assert any("pointers move" in str(reason) for reason in far)
+
+
+def test_units_divide_positions() -> None:
+    """A kernel takes others than it was chosen for, but not a part of a unit."""
+    spec = OPERATOR.spec(OPERATOR.problem(n=4, c=128, k=128, image=(14, 14)), GFX942)
+    asked = OPERATOR.problem(n=8, c=128, k=128, image=(28, 30), block=spec.block)
+    assert not [one for one in OPERATOR.mismatches(asked, spec, GFX942) if one.field == "windows"]
+    asked = OPERATOR.problem(n=8, c=128, k=128, image=(28, 27), block=spec.block)
+    reasons = OPERATOR.mismatches(asked, spec, GFX942)
+    assert any("there are 27 positions along a dimension" in str(reason) for reason in reasons), reasons
+
+
+@pytest.mark.parametrize("word", [
+    "places:2:padded:8:4x2", "places:2:padded:8:16x1x1", "places:2:padded:8:4x3x2", "units:2:padded:8:4x2x2",
+])  # fmt: skip
+def test_units_that_are_none(word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        WindowsSpec.parse(word)
 
 
 @pytest.mark.parametrize(("keys", "words"), [
@@ -175,6 +230,20 @@ def test_a_wave_has_one_position(keys: dict[str, Any], vector: int, scalar: int)
     """
     (mix,) = counted("gfx942", n=32, k=128, block=(128, 128, 64), **keys)
     assert mix["valu"] == vector
+    assert mix["salu"] <= scalar
+
+
+@pytest.mark.parametrize(("keys", "vector", "scalar"), [
+    ({"n": 40, "c": 128}, 40, 32),
+    ({"n": 20, "c": 40, "image": (14, 14)}, 40, 40),
+    pytest.param({"n": 4, "c": 64, "image": (56, 56)}, 40, 32, marks=pytest.mark.full),
+    pytest.param({"n": 4, "c": 128, "image": (8, 14, 14)}, 40, 40, marks=pytest.mark.full),
+    pytest.param({"n": 6, "c": 40}, 42, 40, marks=pytest.mark.full),
+])  # fmt: skip
+def test_a_wave_is_at_one_unit(keys: dict[str, Any], vector: int, scalar: int) -> None:
+    """Of several positions: its lanes compare where they are in it, and find nothing."""
+    (mix,) = counted("gfx942", k=128, block=(128, 128, 64), **keys)
+    assert mix["valu"] <= vector
     assert mix["salu"] <= scalar
 
 

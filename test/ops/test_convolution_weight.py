@@ -148,18 +148,19 @@ def test_square_blocks(chip: str, keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chip", "channels", "most"),
+    ("chip", "keys", "most"),
     [
-        ("gfx942", 64, 54), ("gfx942", 16, 71),
-        *(pytest.param(*one, marks=pytest.mark.full) for one in (("gfx90a", 64, 54), ("gfx950", 64, 44))),
+        ("gfx942", {"c": 64}, 54), ("gfx942", {"n": 40, "c": 16, "image": (7, 7)}, 79),
+        *(pytest.param(*one, marks=pytest.mark.full) for one in (("gfx90a", {"c": 64}, 54), ("gfx950", {"c": 64}, 44))),
     ],
 )
-def test_lanes_share_what_they_divide(chip: str, channels: int, most: int) -> None:
-    """For 32 matrix instructions so many of the vector unit, with those that transpose in registers: lanes of a quad
-    share comparisons too where 32 channels put them at one place of the window.
+def test_lanes_share_what_they_divide(chip: str, keys: dict[str, Any], most: int) -> None:
+    """Where units are of too few images: for 32 matrix instructions so many of the vector unit, with those that
+    transpose in registers. Lanes of a quad share comparisons too where 32 channels put them at one place of the window.
     """
     target = get_target(chip)
-    spec = OPERATOR.spec(OPERATOR.problem(n=40, c=channels, k=256), target)
+    spec = OPERATOR.spec(OPERATOR.problem(**{"n": 42, "k": 256, "image": (32, 28), **keys}), target)
+    assert spec.windows.startswith("weight:")
     kernel = compile_kernel(OPERATOR, spec, target)
     mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
     assert 32 * mix["valu"] <= most * mix["mfma"]

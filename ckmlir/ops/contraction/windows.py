@@ -10,6 +10,7 @@ Source of the semantics: CK Tile's transforms of convolutions to GEMM (example/c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd, prod
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,7 +23,8 @@ from ckmlir.ops.tensors.sliding import MOST_SPATIAL, PARAMETERS, Sliding, image_
 
 PARTS = ("forward", "weight", "places", "units")
 """Which matrix the patches are: A, with K within windows; B, with K along images and their positions; B, with K along
-positions and all images at each; the same with images counted in whole units, of the last of which there may be a part.
+positions and all images at each, or in units of several positions; the same with images counted in whole units, of the
+last of which there may be a part.
 """
 BY_PLACE = ("places", "units")
 """Parts whose K goes along all images at a position."""
@@ -40,6 +42,8 @@ class WindowsSpec(Struct, frozen=True):
             the window, and what a step has in common costs no vector arithmetic. Of columns it says which lanes are.
         images: what divides their number, 128 at most, or how many a unit has, where K goes along them at each
             position. Where the loop's steps do too, a step is at one position.
+        positions: how many a unit has along each dimension, which they divide; all 1, or none: K goes along all images
+            at one.
     """
 
     part: str
@@ -48,12 +52,19 @@ class WindowsSpec(Struct, frozen=True):
     channels: int
     few: bool = False
     images: int = 1
+    positions: tuple[int, ...] = ()
+
+    @property
+    def unit(self) -> int:
+        """Positions, each of each of some images, that K counts at one place of the images."""
+        return prod(self.positions, start=self.images)
 
     @property
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
         reach = "few" if self.few else "padded" if self.padded else "inside"
-        images = f":{self.images}" * (self.part in BY_PLACE)
+        unit = "x".join(map(str, (self.images, *self.positions)))
+        images = f":{unit}" * (self.part in BY_PLACE)
         return f"{self.part}:{self.rank}:{reach}:{self.channels}{images}"
 
     @staticmethod
@@ -62,12 +73,17 @@ class WindowsSpec(Struct, frozen=True):
         part, rank, reach, *known = text.split(":")
         if part not in PARTS or not rank.isdigit() or not 1 <= int(rank) <= MOST_SPATIAL:
             raise ValueError(text)
-        if reach not in ("few", "padded", "inside") or not {*known} <= {*CHANNELS}:
-            raise ValueError(text)
         if len(known) != (2 if part in BY_PLACE else 1):
             raise ValueError(text)
-        channels, images = map(int, (*known, "1")[:2])
-        return WindowsSpec(part, int(rank), reach != "inside", channels, reach == "few", images)
+        channels, unit = known[0], (*known, "1")[1].split("x")
+        if reach not in ("few", "padded", "inside") or not {channels, *unit} <= {*CHANNELS}:
+            raise ValueError(text)
+        images, *positions = map(int, unit)
+        if positions and (part != "places" or len(positions) != int(rank) or prod(positions) == 1):
+            raise ValueError(text)
+        return WindowsSpec(
+            part, int(rank), reach != "inside", int(channels), reach == "few", images, tuple(positions)
+        )  # fmt: skip
 
     @property
     def image(self) -> str:
@@ -128,6 +144,19 @@ class Windows(Struct, frozen=True):
     def in_units(self, unit: int) -> WindowsSpec:
         """The same where it counts images in units of so many, a power of two up to 128."""
         return replace(self.described, part="units", images=unit)
+
+    def of_neighbours(self, unit: int) -> WindowsSpec | None:
+        """The same where units of so many, a power of two, are of as many images as divide their number, and of
+        neighbouring positions of these, which divide theirs too; None: there are no such.
+        """
+        images = gcd(self.images, unit)
+        rest, positions = unit // images, list[int]()
+        for length in reversed(self.sliding.positions):
+            positions.insert(0, gcd(length, rest))
+            rest //= positions[0]
+        if rest > 1 or not self.images:
+            return None
+        return replace(self.described, part="places", images=images, positions=tuple(positions))
 
     @property
     def image(self) -> str:

@@ -105,7 +105,8 @@ def weight(spec: ContractionSpec, work: Work) -> list[Operand]:
 
 def places(spec: ContractionSpec, work: Work) -> list[Operand]:
     """The patches are B, and K counts all images at one position, or as many more as make whole units, then those at
-    the next: what steps have in common is the position.
+    the next: what steps have in common is the position. Or it counts units of neighbouring positions so, and what waves
+    load of a step has the place of its unit in common.
     """
     bm, bn, bk = spec.block
     windows, given = WindowsSpec.parse(spec.windows), work.distances
@@ -119,18 +120,36 @@ def places(spec: ContractionSpec, work: Work) -> list[Operand]:
     if not is_whole:
         x, dy = (seen.pad(windows.images, *[1] * (seen.descriptor.rank - 1)) for seen in (x, dy))
     ragged = "k" in spec.pad
-    if windows.images % bk:  # waves have positions of their own, dy's and x's the same where lanes are dealt out alike
-        a: Rows = InQuads(_by_place(dy), work.row, bm, waves=spec.wave_count, vector=spec.align[0], ragged=ragged)
+    units = _units((images, *positions), windows)
+    dy, x = (_by_place(seen, units) for seen in (dy, x))
+    if windows.unit % bk:  # waves have positions of their own, dy's and x's the same where lanes are dealt out alike
+        a: Rows = InQuads(dy, work.row, bm, waves=spec.wave_count, vector=spec.align[0], ragged=ragged)
     else:
-        a = Following(_by_place(dy), work.row, bm, (bm, bk if ragged else 1))
-    b = InQuads(_by_place(x), work.column, bn, waves=spec.wave_count, vector=spec.align[1], ragged=ragged)
+        a = Following(dy, work.row, bm, (bm, bk if ragged else 1))
+    b = InQuads(x, work.column, bn, waves=spec.wave_count, vector=spec.align[1], ragged=ragged)
     return [Matrix("a", a, bk), Matrix("b", b, bk)]
 
 
-def _by_place(seen: View) -> View:
-    """(images, positions…, columns) as (columns, positions and images)."""
+def _units(lengths: Sequence[Scalar], windows: WindowsSpec) -> list[tuple[Scalar, int]]:
+    """How many units there are along images and each dimension of positions, and what each has of it; none where units
+    are of one position. Computed once, so that dy and x have the same digits.
+    """
+    if not windows.positions:
+        return []
+    parts = (windows.images, *windows.positions)
+    return [(length.multiple_of(part) // part, part) for length, part in zip(lengths, parts, strict=True)]
+
+
+def _by_place(seen: View, units: Sequence[tuple[Scalar, int]]) -> View:
+    """(images, positions…, columns) as (columns, positions and images), or as (columns, units and what is in them)."""
     columns = seen.descriptor.rank - 1
-    return seen.permute(*range(1, columns), 0, columns).merge(*range(columns)).permute(1, 0)
+    order = [*range(1, columns), 0]
+    if not units:
+        return seen.permute(*order, columns).merge(*range(columns)).permute(1, 0)
+    for dim in reversed(range(columns)):
+        seen = seen.unmerge(dim, units[dim])
+    seen = seen.permute(*(2 * dim for dim in order), *(2 * dim + 1 for dim in order), 2 * columns)
+    return seen.merge(*range(columns, 2 * columns)).merge(*range(columns + 1)).permute(1, 0)
 
 
 def _from(first: Scalar, spec: ContractionSpec, work: Work) -> Work:
