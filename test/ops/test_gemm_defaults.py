@@ -55,7 +55,7 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx942", {**LARGE, "k": 256, "dtype": "f32"}, "compv6", (128, 128, 32), (2, 2)),
     ("gfx90a", {**LARGE, "k": 64, "dtype": "f64"}, "compv4", (128, 128, 16), (2, 2)),  # no registers for two
     ("gfx942", {"m": 2048, "n": 2048, "k": 1024}, "compv4", (128, 128, 64), (2, 2)),  # not two blocks for any
-    ("gfx950", {"m": 2048, "n": 4096, "k": 448}, "compv4", (128, 128, 64), (2, 2)),  # LDS holds two with two buffers
+    ("gfx950", {"m": 2048, "n": 4096, "k": 448}, "straight", (128, 128, 64), (1, 4)),  # LDS holds two with two buffers
     # LDS would keep the matrix cores of gfx950 waiting: copies, and four waves, which read less of it.
     ("gfx950", LARGE, CARRIED, (256, 256, 64), (2, 2)),
     ("gfx950", {**LARGE, "dtype": "i8"}, CARRIED, (256, 256, 128), (2, 2)),
@@ -77,7 +77,7 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx950", {**LARGE, "dtype": "fp8", "wave": (2, 4)}, "ping_pong_async", (256, 256, 128), (2, 4)),
     ("gfx950", {**LARGE, "dtype": "fp8", "layout": "RRR"}, "compv4", (128, 128, 128), (2, 2)),
     # A large block for every compute unit, full vectors, and registers to transpose 8-bit operands, or a smaller block.
-    ("gfx950", {**LARGE, "m": 3840}, "compv4", (128, 128, 64), (2, 2)),
+    ("gfx950", {**LARGE, "m": 3840}, "straight", (128, 128, 64), (1, 4)),
     ("gfx950", {**LARGE, "k": 4092}, "compv4", (128, 128, 64), (2, 2)),
     ("gfx950", {**LARGE, "layout": "CRR"}, "compv4", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "layout": "CRR", "n": 4104}, "compv4", (128, 128, 64), (2, 2)),

@@ -38,3 +38,45 @@ def test_steps_with_a_straight_b_leave_lds_alone(b_scale: str, most: int) -> Non
     compiled = compile_kernel(QUANT, QUANT.spec(QUANT.problem(**LARGE, b_scale=b_scale), target), target)
     mix = steady_loop(compiled.code_object, compiled.kernel_name).mix
     assert mix["mfma"] % 16 == 0 and mix["lds"] * 16 <= most * mix["mfma"] and mix["vmem"] * 16 <= 12 * mix["mfma"]
+
+
+MEDIUM = {"m": 3000, "n": 3000, "k": 1024, "dtype": "f16"}
+PLAIN: list[tuple[str, str, dict[str, Any], bool]] = [
+    ("gemm", "gfx950", {}, True), ("gemm", "gfx950", {"dtype": "i8"}, True),
+    ("gemm", "gfx950", {"dtype": "fp8", "b_dtype": "bf8"}, True), ("gemm", "gfx950", {"m": 1000, "n": 2300}, True),
+    ("batched_gemm", "gfx950", {"batch": 3}, True), ("gemm", "gfx950", {"m": 64}, False),
+    ("gemm", "gfx950", {"m": 4096, "n": 4096}, False),  # large blocks
+    ("gemm", "gfx950", {"lda": 1032}, False), ("gemm", "gfx950", {"layout": "RRR"}, False),
+    ("gemm", "gfx950", {"dtype": "f32"}, False), ("gemm", "gfx942", {}, False),
+    ("gemm", "gfx942", {"dtype": "fp8"}, False), ("gemm", "gfx950", {"wave": "2x2"}, False),
+    ("gated_gemm", "gfx950", {}, False), ("streamk_gemm", "gfx950", {}, False),
+    ("grouped_gemm", "gfx950", {"m": "3000,200"}, False),
+]
+
+
+@pytest.mark.parametrize(("name", "chip", "keys", "straight"), PLAIN)
+def test_where_b_of_plain_products_goes_past_lds(name: str, chip: str, keys: dict[str, Any], straight: bool) -> None:
+    """Where LDS would be the limit of blocks of 128 x 128, by waves side by side."""
+    operator, target = find_operator(name), get_target(chip)
+    spec = operator.spec(operator.problem(**{**MEDIUM, **keys}), target)
+    assert (spec.schedule == "straight") == straight
+    assert not straight or (spec.block[:2], spec.waves, spec.mfma[1]) == ((128, 128), (1, 4), 16)
+
+
+@pytest.mark.parametrize("keys", [
+    {"dtype": "fp8"}, *(pytest.param(one, marks=pytest.mark.full) for one in (
+        {}, {"dtype": "i8", "ldc": 3003, "n": 3003}, {"op": "gelu(acc * alpha + d0) + d1", "d_kind": "row,full"},
+        {"m": 3001, "n": 3003, "k": 1064, "lda": 1088, "ldb": 1088},
+    )),
+])  # fmt: skip
+def test_blocks_past_lds_leave_room_for_another(keys: dict[str, Any]) -> None:
+    """A compute unit holds two workgroups, nothing is spilled, and a step writes and reads A alone in LDS."""
+    operator, target = find_operator("gemm"), get_target("gfx950")
+    spec = operator.spec(operator.problem(**{**MEDIUM, **keys}), target)
+    found = compile_kernel(operator, spec, target)
+    metadata = found.code_object.kernel().metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    assert found.workgroups_a_unit(256) == 2
+    mix = steady_loop(found.code_object, found.kernel_name).mix
+    steps = mix["mfma"] * spec.mfma[2] // (16 * spec.block[2])
+    assert steps and mix["lds"] == 20 * steps  # 4 writes and 16 reads of 1 KB

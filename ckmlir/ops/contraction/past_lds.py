@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ckmlir.ops.contraction.block_depths import VECTOR_BYTES, depth_of
+from ckmlir.ops.contraction.block_depths import VECTOR_BYTES, bound_by_lds, depth_of
 from ckmlir.ops.contraction.block_sizes import MEDIUM, NARROW, SMALL
-from ckmlir.ops.contraction.wishes import Wish
+from ckmlir.ops.contraction.wishes import Wish, elements_in
 from ckmlir.targets import Target
 
 STRAIGHT = "straight_single"
@@ -21,6 +21,12 @@ LEAST_LOAD_OF_STRAIGHT = 4
 """Scales that follow each other along K of a load, where columns have scales too: each load has an offset in a register
 through the steps. With one and two registers leave room for one wave of a SIMD, K of 2176 104000 cycles instead of
 87000."""
+PLAIN, REQUEST_BYTES = "straight", 64
+"""The schedule of plain products (`goes_past_lds`), and what L1 gives at a time. Waves lie side by side: LDS, which is
+busy 92 % of the loop otherwise, has no B, and A for four waves. By the model on gfx950, cycles of `compv4` and of this:
+bf16 3072 x 3072 x 4096 179006, 160705, 2048 x 2048 x 4096 69273, 66903; fp8 99356, 90535 and 40863, 37793; i8 96236,
+86544; f16 2048 x 4096 x 1024 36130, 30791, 2048 x 2048 x 512 15087, 14039. Two by two, of which two take each column of
+B, 191877 and with one LDS buffer 171485; by 32x32x16, of whose requests to L1 lanes take half, 226421."""
 MOST_OF_ONE_PRODUCT = 4
 """Arrays that its loop loads: A, B, and scales of both."""
 
@@ -36,6 +42,21 @@ def takes_straight(wish: Wish, target: Target) -> bool:
     alone = not (wish.stays or wish.products)
     room = wish.scale_load >= (LEAST_LOAD_OF_STRAIGHT if wish.column_scales else 1)
     return alone and lies and medium and long and wish.group == depth and takes_group(wish, target) and room
+
+
+def goes_past_lds(wish: Wish, target: Target) -> bool:
+    """Whether LDS would be busy as long as the matrix cores with blocks of 128 x 128, and B may go straight to the
+    registers of waves side by side: one plain product in full vectors along K, of which lanes of a short instruction
+    take whole requests of L1.
+    """
+    lies = wish.read_layout == wish.layout[:2] == "RC" and wish.in_lines and wish.load_bytes == VECTOR_BYTES
+    other = wish.merged or wish.patches or wish.sparse or wish.computed or wish.converts or wish.powers
+    plain = wish.arrays == 2 and not other
+    medium = wish.block is None and wish.waves is None and min(wish.m, wish.n) > SMALL
+    request = elements_in(REQUEST_BYTES, wish.dtype)
+    whole = any(one.n == NARROW and one.k >= request for one in target.mfmas(wish.dtype))
+    alone = not (wish.stays or wish.products)
+    return alone and lies and plain and medium and whole and bound_by_lds("compv4", wish.dtype, target)
 
 
 def takes_group(wish: Wish, target: Target) -> bool:
