@@ -16,13 +16,8 @@ from collections.abc import Iterator
 
 from ckmlir.ops.contraction.block_sizes import MEDIUM, SMALL, TALL_WAVES
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
-from ckmlir.ops.contraction.defaults import (
-    PREFERRED,
-    PREFERRED_PARTIAL,
-    crowded,
-    default_waves,
-    narrow_for_scales,
-)
+from ckmlir.ops.contraction.crowded import crowded
+from ckmlir.ops.contraction.defaults import PREFERRED, PREFERRED_PARTIAL, default_waves, narrow_for_scales
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.shuffle import COLUMNS
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, wish_of
