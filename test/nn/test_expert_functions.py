@@ -145,6 +145,9 @@ def test_products_of_groups_of_rows(session: nn.Session, put: Put) -> None:
     assert_close(nn.grouped_matmul(put(a), put(b), offs), expected)
     assert_close(nn.grouped_matmul(put(a), put(b), np.array(offs, np.int32), dtype="f32"), expected)
     assert nn.grouped_matmul(put(a[:0]), put(b), [0] * 4).shape == (0, 24)
+    a, b = normal(20, 15), normal(4, 15, 23)  # groups begin anywhere
+    expected = np.concatenate([exact(a[s:e]) @ exact(one) for s, e, one in zip([0, *offs], offs, b)])
+    assert_close(nn.grouped_matmul(put(a), put(b), offs), expected)
 
 
 def test_products_of_views(session: nn.Session) -> None:

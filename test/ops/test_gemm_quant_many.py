@@ -144,7 +144,8 @@ def test_what_f32_cannot_hold_between_is_left_open() -> None:
     (BATCHED, {"ld_scale_a": 1}, "ld_scale_a=1: rows of array scale_a have 2 elements; expected at least that"),
     (GROUPED, {"b_dtype": "i4", "k": 7}, "k=7: rows of array b are whole bytes, which 2 elements of i4 share"),
     (GATED_BATCH, {"up_batch": 3}, "up_batch=1x3: does not broadcast to batch=2x2"),
-    (GATED_GROUPS, {"up_at": "0,1,2"}, "up_at: product 1 begins at element 1 of array up; expected multiples of"),
+    (GATED_GROUPS, {"b_dtype": "i4", "k": 128, "up_at": "0,1,2"},
+     "up_at: product 1 begins at element 1 of array up; expected multiples of"),
     (GROUPED, {"ld_scale_a": "2,2"}, "ld_scale_a: 2 numbers for 3 products; expected 1 or 3"),
     (GROUPED, {"ld_scale_a": 1}, "product 0: ld_scale_a=1: rows of array scale_a have 2 elements; expected at least"),
 ])  # fmt: skip

@@ -378,7 +378,7 @@ def test_who_stays() -> None:
     ({"m": "64,0,64", "n": 64, "c_at": "0,0,4088"}, "rows of products 0 and 2 overlap at element 4088 of array c"),
     ({"m": "64,100", "n": 64, "c_at": "0,4096", "c_size": 5000},
      "c_at: product 1 reaches to element 10495 of array c, which has 5000; expected c_size=10496 at least"),
-    ({"m": "64,100", "k": 64, "a_at": "0,4100"}, "product 1 begins at element 4100 of array a; expected .* 8"),
+    ({"m": "64,100", "k": 64, "shuffled": 32, "b_at": "0,16388"}, "begins at element 16388 of array b; expected .* 8"),
     ({"m": "64,100", "b_size": 5}, "b_size=5: each product has an array of its own"),
     ({"m": "64,64", "c_at": "0,16384", "split_k": 2}, "c_at: parts of sums are added in arrays of each product"),
     ({"m": "64,64", "a_at": "1,2,3"}, "a_at: 3 numbers for 2 products"),

@@ -72,8 +72,8 @@ class PlaceForEach(ForEach, frozen=True):
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
         sizes = request.get("m")
         count = len(sizes) if isinstance(sizes, tuple) else 1
-        distance = random.choice((0, 16, 1 << 10, 1 << 16))
-        return tuple(distance * number for number in range(count))
+        first, distance = random.choice((0, 0, 1, 8)), random.choice((0, 16, (1 << 10) + 1, 1 << 16))
+        return tuple(first + distance * number for number in range(count))
 
 
 class GroupedProblem(Struct, frozen=True):

@@ -31,11 +31,11 @@ class Shared(Struct, frozen=True):
     def of(name: str, starts: Sequence[int], size: int | None, products: Sequence[Problem]) -> Shared:
         """Where products' matrices lie; without a size the array is as long as they reach.
 
-        Raises RequestError for one that begins where kernels cannot load full vectors from, or reaches beyond the
-        array, and for outputs that overlap.
+        Raises RequestError for one that reaches beyond the array, or whose tiles or packed elements begin where kernels
+        cannot load full vectors from, and for outputs that overlap.
         """
         found = [find_array(one.arrays(), name) for one in products]
-        vector = ALIGNMENT // find_dtype(found[0].dtype).bytes
+        vector = _least_distance(name, products[0], found[0])
         starts = tuple(starts) if len(starts) == len(products) else (starts[0],) * len(products)
         ends = [start + array.elements for start, array in zip(starts, found, strict=True)]
         whole = max(ends) if size is None else size
@@ -63,6 +63,13 @@ class Shared(Struct, frozen=True):
         bits = whole[self.starts[number] :].view(f"u{whole.itemsize}")  # as_strided loses the types of ml_dtypes
         strides = [stride * whole.itemsize for stride in matrix.strides]
         return np.lib.stride_tricks.as_strided(bits, matrix.shape, strides).view(whole.dtype)
+
+
+def _least_distance(name: str, product: Problem, matrix: ArraySpec) -> int:
+    """Elements of which every place is a multiple: full vectors, unless kernels load an operand in elements."""
+    kind = find_dtype(matrix.dtype)
+    whole = kind.packing is not None or (product.shuffled and name in product.operands[1:])
+    return ALIGNMENT // kind.bytes if whole else 1
 
 
 def _check_apart(name: str, starts: Sequence[int], matrices: Sequence[ArraySpec]) -> None:

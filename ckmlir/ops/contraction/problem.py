@@ -64,6 +64,7 @@ class Problem(Struct, frozen=True):
         batches: of every array by name how it lies in the batch. Without a batch, arrays of which each expert has one.
         shuffled: columns of a tile of B in fragment order; 0: B is a plain matrix.
         split_k, reduction: parts of the sums, and how they are combined (`REDUCTIONS`).
+        starts: of arrays that begin within others, at which element of those.
         longest_part: of K, that what a part takes is within the reach of 32-bit offsets; None: all of K is.
         block, waves, mfma, epilogue, schedule: None where the operator chooses; so are split_k and reduction.
         sources, combine: the arrays that A and B are made of, and the expressions of both; () where they are arrays.
@@ -110,6 +111,7 @@ class Problem(Struct, frozen=True):
     index_order: str = BY_ROWS
     b_dtype: str = ""
     longest_part: int | None = None
+    starts: tuple[tuple[str, int], ...] = ()
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -254,23 +256,20 @@ class Problem(Struct, frozen=True):
             }
             return widest["a"], widest["b"], widest["c"]
         if self.sources:
-            widths = {
-                name: min(
-                    one.aligned(self._rows(one), self.k)
-                    for one in self.sources
-                    if one.operand == name and one.is_matrix
-                )
-                for name in "ab"
-            }
-            widest_vector = 16 // a
-            return min(widths["a"], widest_vector), min(widths["b"], widest_vector), alignment(out, self.ldc, self.n)
-        matrices = [stride for name in self.operands[1:] for stride in self.batch_of(name).strides]
+            widths = [(one.operand, one.aligned(self._rows(one), self.k)) for one in self.sources if one.is_matrix]
+            of_a, of_b = (min(16 // a, *(width for operand, width in widths if operand == name)) for name in "ab")
+            return of_a, of_b, alignment(out, self.ldc, self.n)
+        matrices = [distance for name in self.operands[1:] for distance in self._distances(name)]
         lda, ldb = self._pitches
         return (
-            alignment(a, lda, _in_memory(self.a_shape, held[0])[-1], *self.batch_of("a").strides),
+            alignment(a, lda, _in_memory(self.a_shape, held[0])[-1], *self._distances("a")),
             alignment(b, ldb, _in_memory(self.b_shape, held[1])[-1], *matrices),
-            alignment(out, self.ldc, self.n, *self.batch_of(self.outputs[0]).strides),
+            alignment(out, self.ldc, self.n, *self._distances(self.outputs[0])),
         )
+
+    def _distances(self, name: str) -> tuple[int, ...]:
+        """Elements between what is aligned and where a matrix of an array begins."""
+        return *self.batch_of(name).strides, *(start for one, start in self.starts if one == name)
 
     @property
     def load_bytes(self) -> int:

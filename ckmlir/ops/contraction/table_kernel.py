@@ -12,11 +12,22 @@ from ckmlir.lang import Pointer, Scalar, exit_unless, i32, ptr, when, while_loop
 from ckmlir.lang.carried import Carried
 from ckmlir.lang.kernel import Argument
 from ckmlir.lang.values import as_scalar
+from ckmlir.ops.arrays import ALIGNMENT
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
 from ckmlir.ops.contraction.merged_kernel import distance_arguments
 from ckmlir.ops.contraction.parts_kernel import in_part, part_arguments, part_of_k
 from ckmlir.ops.contraction.side import NAMES
-from ckmlir.ops.contraction.work_kernel import Body, Work, begun_if, block_at, count_blocks, element_types, known_sizes
+from ckmlir.ops.contraction.work_kernel import (
+    Body,
+    Work,
+    align_of,
+    begun_if,
+    block_at,
+    count_blocks,
+    element_types,
+    known_sizes,
+)
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.listed_search import Listed
 
 
@@ -185,9 +196,11 @@ def _entry(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, name:
 
 
 def _pointer(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, name: str) -> Pointer:
-    """Where an array of a product begins."""
-    columns = _columns(spec)
-    found: Pointer = given.table.pointer(product * len(columns) + columns.index(name), element_types(spec)[name])
+    """Where an array of a product begins: within an array of all products no better aligned than its rows are."""
+    columns, kind = _columns(spec), element_types(spec)[name]
+    within = name in (*spec.tensors, *spec.outputs)
+    aligned = align_of(spec, name) * find_dtype(kind).bytes if within else ALIGNMENT
+    found: Pointer = given.table.pointer(product * len(columns) + columns.index(name), kind, alignment=aligned)
     return found
 
 

@@ -2,9 +2,9 @@
 
 Each product is one of `gemm`, with arrays a_i, b_i, D tensors d0_i …, c_i; m, n, k, the pitches, `split_k`, alpha and
 beta have a number for each, or one for all. With `a_at`, `b_at` or `c_at` the matrices of all products are parts of one
-array a, b or c, from those elements on; outputs may lie between each other, not on each other. What the products have
-in common is the kernel's: types, layout, expression, block. A product without rows or columns is left out; one with
-k = 0 gets the expression of zeros.
+array a, b or c, from those elements on (tiles and packed elements of B from multiples of 16 bytes); outputs may lie
+between each other, not on each other. What the products have in common is the kernel's: types, layout, expression,
+block. A product without rows or columns is left out; one with k = 0 gets the expression of zeros.
 
 A kernel finds the products in a table in device memory (`ckmlir.ops.contraction.table_kernel.Table`), addresses
 included. With `table=host` the table is packed on the host, in the stream's order; with `table=device` it is an input,
@@ -112,7 +112,9 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
 
     def _problem(self, values: Mapping[str, Any]) -> GroupedProblem:
         products = read_products(values, [key.name for key in self.each], self.single._problem)
-        problem = GroupedProblem(products, values["persistent"], values["table"] == "device", _shared(values, products))
+        shared = _shared(values, products)
+        products = tuple(_begun(one, shared, number) for number, one in enumerate(products))
+        problem = GroupedProblem(products, values["persistent"], values["table"] == "device", shared)
         if values["c_at"] and any((one.split_k or 1) > 1 for one in products):
             raise RequestError("c_at: parts of sums are added in arrays of each product; expected split_k=1")
         if problem.on_device and any((one.split_k or 1) > 1 and one.reduction != "atomic" for one in products):
@@ -346,6 +348,11 @@ def _shared(values: Mapping[str, Any], products: Sequence[Problem]) -> tuple[Sha
         if starts is not None:
             found.append(Shared.of(name, starts, size, products))
     return tuple(found)
+
+
+def _begun(product: Problem, shared: Sequence[Shared], number: int) -> Problem:
+    """A product that knows where its matrices begin in arrays of all products."""
+    return replace(product, starts=tuple((one.name, one.starts[number]) for one in shared)) if shared else product
 
 
 def _gathered(problem: GroupedProblem, results: Sequence[Array], gaps: float = 0.0) -> dict[str, Array]:
