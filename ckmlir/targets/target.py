@@ -131,7 +131,8 @@ class Target(Struct, frozen=True, dict=True):
         from ckmlir.targets import all_targets
 
         owners = [target.name for target in all_targets() if feature in target.features]
-        return f"{self.name} has no {FEATURES[feature].words}; {', '.join(owners) or 'no chip here'} has"
+        who = f"{', '.join(owners) or 'no chip here'} {'have' if len(owners) > 1 else 'has'}"
+        return f"{self.name} has no {FEATURES[feature].words}; {who}"
 
     def require_direct_to_lds(self, width: int, what_for: str) -> None:
         """Refuse a load straight to LDS of `width` bytes a lane that the chip cannot do.

@@ -4,7 +4,7 @@
 
 module attributes {ck.target = "gfx90a"} {
   func.func @fp8(%x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
-    // expected-error@+1 {{conversion to fp8: gfx90a has no conversion between f32 and fp8 or bf8 (v_cvt_pk_fp8_f32); gfx942, gfx950 has}}
+    // expected-error@+1 {{conversion to fp8: gfx90a has no conversion between f32 and fp8 or bf8 (v_cvt_pk_fp8_f32); gfx942, gfx950 have}}
     %0 = "ck.convert"(%x) : (vector<4xf32>) -> vector<4xf8E4M3FNUZ>
     return
   }
