@@ -13,6 +13,7 @@ from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.exact_conversions import EXACT
 from ckmlir.lowering.halves import number, permuted
+from ckmlir.lowering.mixed_rounding import is_mixed, rounded
 from ckmlir.lowering.short_vectors import choose
 from ckmlir.lowering.storage import as_fragment, as_integers, bitcast
 from ckmlir.mlir import ir
@@ -39,6 +40,8 @@ def lower_convert(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     bounded = "bounded" in op.attributes and name_of(source.type.element_type) == "f32"
     if EXACT in op.attributes and not state.target.has("packed_bf16_convert"):
         return [paired_halves(source) if state.joins_halves else upper_halves(source)]
+    if is_mixed(state, op):
+        return [rounded(state, source)]
     if bounded and str(element) == "bf16":
         return [bounded_to_bf16(state, source)]
     if bounded and str(element) in EIGHT_BIT:

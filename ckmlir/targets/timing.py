@@ -79,8 +79,9 @@ PACKED = frozenset({"arith.addf", "arith.subf", "arith.mulf", "math.fma"})
 """Two elements an instruction in f32, where there are two (CDNA2 ISA, 6.6 "Packed Math")."""
 TERNARY = frozenset({"arith.maxnumf", "arith.minnumf"})
 """Chains of them take two elements an instruction (V_MAX3_F32)."""
-CONVERSIONS = {"bf16": ("packed_bf16_convert", 7.0), "f16": ("packed_f16_convert", 1.5)}
-"""f32 to these: the feature by which one instruction converts two elements, and instructions an element without it."""
+CONVERSIONS = {"bf16": ("packed_bf16_convert", 7.0), "f16": ("packed_f16_convert", 1.0)}
+"""f32 to these: the feature by which one instruction converts two elements, and instructions an element without it in
+kernels in pieces; to f16 it is 1.5 in others."""
 BRANCHED_AROUND = frozenset({"ck.rescale_vector", "ck.cut_vector"})
 """What waves leave out nearly always: a comparison is left."""
 BOUNDED = 1.5

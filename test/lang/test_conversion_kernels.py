@@ -14,7 +14,8 @@ import pytest
 from kernel_runner import CHIPS, compile_traced
 
 from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.lang import cast, i32, kernel, load, ptr, store, view, workgroup_id
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.lang import cast, i32, kernel, load, loop, ptr, stage, store, view, workgroup_id
 from ckmlir.ops.dtypes import numpy_dtype as operators_dtype
 from ckmlir.targets import get_target
 
@@ -157,6 +158,37 @@ def test_a_bounded_conversion(chip: str, result: str) -> None:
     assert np.isnan(given).sum() > 8
     got = convert_on(chip, given, "f32", result, bounded=True)
     compare(given, got, expected(given, dtype))
+
+
+@pytest.mark.parametrize(
+    "chip", ["gfx942", *(pytest.param(one, marks=pytest.mark.full) for one in ("gfx90a", "gfx950"))]
+)
+@pytest.mark.parametrize("factor", [None, 3e-3])
+def test_a_conversion_to_f16_in_pieces(chip: str, factor: float | None) -> None:
+    """By a multiply-add, also of a product: what f32 and then f16 round it to, with denormals, zeros' signs and NaN."""
+    target = get_target(chip)
+    given = values("f32", target)
+    given = np.concatenate([given, np.zeros(-given.size % TILE, np.float32)])
+    factors = np.full_like(given, 1.0 if factor is None else factor)
+    count = given.size
+
+    @kernel("convert", target=target, waves=1, arguments={"x": ptr("f32"), "f": ptr("f32"), "y": ptr("f16")})
+    def convert(x: Any, f: Any, y: Any) -> None:
+        with loop(0, count, TILE, schedule=Schedule.parse("schedule pieces 1; elements 2")) as step, stage("all"):
+            tiles = [view(one, (count,), (1,)).window((TILE,), (step.index,)) for one in (x, f, y)]
+            tile, other = (load(one, coalesced((TILE,), 1, 0, 4)) for one in tiles[:2])
+            store(cast(tile if factor is None else tile * other, "f16"), tiles[2])
+
+    made = compile_traced(convert)
+    *_, output = made.run(given.view(np.uint32), factors.view(np.uint32), np.zeros(count, np.uint16))
+    with np.errstate(all="ignore"):
+        wanted = expected(given * factors, np.dtype(np.float16))
+    compare(given, output.view(np.float16), wanted)
+    zeros = wanted == 0
+    np.testing.assert_array_equal(np.signbit(output.view(np.float16)[zeros]), np.signbit(wanted[zeros]))
+    words = set(made.assembly.split())
+    assert ({"v_fma_mixlo_f16", "v_fma_mixhi_f16"} <= words) == (chip != "gfx950")
+    assert chip == "gfx950" or not {"v_cvt_f16_f32_e32", "v_pack_b32_f16", "v_pk_mul_f32"} & words
 
 
 def test_bounded_rounding_is_to_nearest_even() -> None:

@@ -138,11 +138,12 @@ def test_a_step_moves_hardly_any_register(chip: str, matrix: int, schedule: str,
 
 
 @pytest.mark.parametrize(("chip", "matrix", "vector"), [
-    ("gfx942", 80, 145), pytest.param("gfx90a", 80, 134, marks=FULL), pytest.param("gfx950", 40, 108, marks=FULL),
+    ("gfx942", 80, 113), pytest.param("gfx90a", 80, 110, marks=FULL), pytest.param("gfx950", 40, 108, marks=FULL),
 ])  # fmt: skip
 def test_windows_move_no_register(chip: str, matrix: int, vector: int) -> None:
     """Which queries attend to a lane's key are bits of one number. Where distances were compared one by one a step
-    moved three to six registers on gfx90a and gfx942, for 158 vector instructions."""
+    moved three to six registers on gfx90a and gfx942, for 158 vector instructions, and 144 before products were rounded
+    by one."""
     target = get_target(chip)
     for mask in ("window:64,0", "window:64,0,4"):
         kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(mask=mask), target), target)

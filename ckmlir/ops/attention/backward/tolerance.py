@@ -53,6 +53,9 @@ def backward_tolerances(
 
     Exponent and slope add what is lost where denormals count as zero (`products_lost`).
 
+    Where one instruction multiplies and rounds dS to f16 (`lowering/mixed_rounding.py`), it may do so at once: no
+    further off than by two roundings, which is what the bound has.
+
     F is what dropout multiplies a weight with, 0 or f; dS is rounded before the multiplication with f, so that its
     smallest number counts f times.
 
