@@ -22,9 +22,10 @@ import numpy as np
 from ckmlir.ops import find_operator
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.runtime.timing import model_kernels
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.timing.grid import GridEstimate
 from ckmlir.sim.timing.memory_shares import hbm_bytes_per_cycle
-from ckmlir.sim.timing.parameters import TARGETS, load
+from ckmlir.sim.timing.parameters import load
 from ckmlir.targets import get_target
 from ckmlir.targets.target import Target
 

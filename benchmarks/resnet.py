@@ -19,7 +19,8 @@ from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime.timing import model_kernels
-from ckmlir.sim.timing.parameters import TARGETS, load
+from ckmlir.sim.chips import TARGETS
+from ckmlir.sim.timing.parameters import load
 from ckmlir.targets import get_target
 from ckmlir.targets.target import Target
 

@@ -23,10 +23,11 @@ from ckmlir.codeobject import CodeObject
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.runtime.timing import model_kernels
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.simulator import Simulator
 from ckmlir.sim.timing.compute_unit import simulate
 from ckmlir.sim.timing.memory_shares import new_memory
-from ckmlir.sim.timing.parameters import TARGETS, load
+from ckmlir.sim.timing.parameters import load
 from ckmlir.sim.timing.recording import record
 from ckmlir.targets import get_target
 

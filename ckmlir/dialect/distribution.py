@@ -314,24 +314,6 @@ class Distribution(Struct, frozen=True, dict=True):
         registers = np.flatnonzero((along >= start) & (along < start + length))
         return Distribution(*renumber(self.replicated, dims)), tuple(int(register) for register in registers)
 
-    def slice_registers(self, y: int, start: int, count: int) -> tuple[Distribution, tuple[int, ...]]:
-        """Entries [start, start + count) of register dimension `y`: their distribution and their registers here.
-
-        Raises:
-            ValueError: no such register dimension or entries.
-        """
-        lengths = self.register_lengths
-        if not 0 <= y < len(lengths) or not (start >= 0 and count > 0 and start + count <= lengths[y]):
-            raise ValueError(f"[{start}, {start + count}) of y{y} is outside the register dimensions {list(lengths)}")
-
-        def shorten(factor: Factor) -> Factor:
-            return factor._replace(length=count) if factor.owner == REGISTER and factor.rank == y else factor
-
-        digit = np.arange(self.registers) // prod(lengths[y + 1 :]) % lengths[y]
-        registers = np.flatnonzero((digit >= start) & (digit < start + count))
-        sliced = Distribution(self.replicated, tuple(tuple(map(shorten, dim)) for dim in self.dims))
-        return sliced, tuple(int(register) for register in registers)
-
     def _check_dim(self, dim: int) -> None:
         if not 0 <= dim < self.rank:
             raise ValueError(f"there is no dimension {dim}; the tile has {self.rank}")

@@ -16,8 +16,7 @@ import numpy as np
 
 from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Distribution, Factor
 from ckmlir.dialect.distribution_factors import renumber
-
-LANES = 64
+from ckmlir.targets.cdna import WAVE_SIZE
 
 
 def coalesced(
@@ -25,7 +24,6 @@ def coalesced(
     waves: int,
     contiguous_dim: int,
     vector: int,
-    lanes: int = LANES,
     transposed_block: int = 1,
     lanes_first: tuple[int, int] | None = None,
 ) -> Distribution:
@@ -48,8 +46,8 @@ def coalesced(
     rank = len(lengths)
     if not 0 <= contiguous_dim < rank:
         raise ValueError(f"there is no dimension {contiguous_dim} in a tile of {rank}")
-    if min((*lengths, waves, vector, lanes, transposed_block)) < 1:
-        raise ValueError(f"lengths {list(lengths)}, waves {waves}, vector {vector} and lanes {lanes} must be positive")
+    if min((*lengths, waves, vector, transposed_block)) < 1:
+        raise ValueError(f"lengths {list(lengths)}, waves {waves} and vector {vector} must be positive")
     order = [contiguous_dim, *(dim for dim in reversed(range(rank)) if dim != contiguous_dim)]
     vector = gcd(vector, lengths[contiguous_dim])
     packed = [1] * rank
@@ -58,30 +56,30 @@ def coalesced(
         if rank < 2 or lengths[order[1]] % transposed_block:
             raise ValueError(f"blocks of {transposed_block} do not divide the rows of a tile {list(lengths)}")
         packed[order[1]] = transposed_block
-    while packed[contiguous_dim] % 2 == 0 and not _all_busy(lengths, packed, order, (lanes, waves)):
+    while packed[contiguous_dim] % 2 == 0 and not _all_busy(lengths, packed, order, (WAVE_SIZE, waves)):
         packed[contiguous_dim] //= 2
     if lanes_first is not None:
-        return _lanes_first(lengths, packed, order, lanes, waves, lanes_first)
-    return _filled(lengths, packed, order, lanes, waves, [waves] * rank)
+        return _lanes_first(lengths, packed, order, waves, lanes_first)
+    return _filled(lengths, packed, order, WAVE_SIZE, waves, [waves] * rank)
 
 
 def _lanes_first(
-    lengths: Sequence[int], packed: Sequence[int], order: Sequence[int], lanes: int, waves: int, first: tuple[int, int]
+    lengths: Sequence[int], packed: Sequence[int], order: Sequence[int], waves: int, first: tuple[int, int]
 ) -> Distribution:
     """Like `_filled`, over tiles in which neighbouring lanes lie along one dimension."""
     dim, count = first
-    if lengths[dim] % count or lanes % count:
-        raise ValueError(f"{count} of {lanes} lanes do not divide dimension {dim} of a tile {list(lengths)}")
+    if lengths[dim] % count or WAVE_SIZE % count:
+        raise ValueError(f"{count} of {WAVE_SIZE} lanes do not divide dimension {dim} of a tile {list(lengths)}")
     inner = Distribution((), tuple((Factor(count, LANE, 0),) if d == dim else () for d in range(len(lengths))))
     rest = [length // count if d == dim else length for d, length in enumerate(lengths)]
-    outer = _filled(rest, packed, order, lanes // count, waves, [waves] * len(lengths))
+    outer = _filled(rest, packed, order, WAVE_SIZE // count, waves, [waves] * len(lengths))
     return outer.embed(inner)
 
 
 def lanes_last(distribution: Distribution, dim: int) -> Distribution:
     """The same with neighbouring lanes along other dimensions than this one, before others lie along it."""
     dims = tuple(
-        tuple(one._replace(rank=one.rank - LANES) if one.owner == LANE and at == dim else one for one in row)
+        tuple(one._replace(rank=one.rank - WAVE_SIZE) if one.owner == LANE and at == dim else one for one in row)
         for at, row in enumerate(distribution.dims)
     )
     return Distribution(*renumber(distribution.replicated, dims))
@@ -108,7 +106,7 @@ def in_groups(
         raise ValueError(f"groups of {group} do not divide dimension {along} of a tile {list(lengths)}")
     block = 1
     if across is not None:
-        block, enough = turned, min(prod(groups) // (waves * LANES * DWORD), MOST_TURNED)
+        block, enough = turned, min(prod(groups) // (waves * WAVE_SIZE * DWORD), MOST_TURNED)
         while 2 * block <= enough and lengths[across] % (2 * block) == 0:
             block *= 2
     found = coalesced(groups, waves, along, DWORD, transposed_block=block)
@@ -132,7 +130,7 @@ def in_quads(lengths: tuple[int, int], waves: int, vector: int) -> Distribution:
     Raises:
         ValueError: a number that is not positive.
     """
-    if lengths[1] % QUAD or lengths[0] * lengths[1] < QUAD * LANES * waves:
+    if lengths[1] % QUAD or lengths[0] * lengths[1] < QUAD * WAVE_SIZE * waves:
         return coalesced(lengths, waves, 0, vector)
     found = coalesced(lengths, waves, 0, vector, transposed_block=QUAD)
     (across,), (along,) = (
@@ -170,7 +168,7 @@ def quad_distance(distribution: Distribution, dimension: int) -> int | None:
     return apart if fours == set(places) else None
 
 
-def lane_cells(lengths: Sequence[int], order: Sequence[int], waves: int, cell: int, lanes: int = LANES) -> Distribution:
+def lane_cells(lengths: Sequence[int], order: Sequence[int], waves: int, cell: int) -> Distribution:
     """A tile in cells of `cell` elements, one behind the other from lane to lane when dimensions follow each other in
     `order`, the last the fastest; waves come after lanes and hold copies where there are too few cells.
 
@@ -183,19 +181,20 @@ def lane_cells(lengths: Sequence[int], order: Sequence[int], waves: int, cell: i
         raise ValueError(f"a row of {row} is not a multiple of cells of {cell}")
     packed = [1] * len(lengths)
     packed[order[-1]] = cell
-    found = _filled(lengths, packed, list(reversed(order)), lanes, waves, [waves] * len(lengths))
+    found = _filled(lengths, packed, list(reversed(order)), WAVE_SIZE, waves, [waves] * len(lengths))
     cells: Any = 0
     for dim in order:
         cells = cells * lengths[dim] + found.coordinates()[dim, :, :, 0]
-    if ((cells - cells[:, :1]) != cell * np.arange(lanes)).any():
+    if ((cells - cells[:, :1]) != cell * np.arange(WAVE_SIZE)).any():
         raise ValueError(
-            f"{lanes} lanes with {cell} elements each do not fill whole rows of {list(lengths)}, nor a part of one row"
+            f"{WAVE_SIZE} lanes with {cell} elements each do not fill whole rows of {list(lengths)}, nor a part of one "
+            "row"
         )
     return found
 
 
 @lru_cache(maxsize=1024)
-def rows(count: int, length: int, waves: int, vector: int, waves_per_row: int = 1, lanes: int = LANES) -> Distribution:
+def rows(count: int, length: int, waves: int, vector: int, waves_per_row: int = 1) -> Distribution:
     """`count` rows of `length` elements, each held by the lanes of `waves_per_row` waves in vectors of `vector`.
 
     A row shorter than a wave's vectors takes part of the lanes, and the others take further rows. The waves that are
@@ -206,33 +205,33 @@ def rows(count: int, length: int, waves: int, vector: int, waves_per_row: int = 
         ValueError: waves_per_row does not divide the waves, the row is not a multiple of what its lanes and waves take
             at once, or the count is not a multiple of the rows that all waves take at once.
     """
-    if min(count, length, waves, vector, waves_per_row, lanes) < 1 or waves % waves_per_row:
+    if min(count, length, waves, vector, waves_per_row) < 1 or waves % waves_per_row:
         raise ValueError(f"{waves_per_row} waves a row cannot be made of {waves} waves")
-    fitting = row_tile_length(length, vector, waves_per_row, lanes)
+    fitting = row_tile_length(length, vector, waves_per_row)
     if length != fitting:
         raise ValueError(
-            f"a row of {length} is not filled by {waves_per_row} wave(s) of {lanes} lanes with vectors of {vector}; "
-            f"pad it to {fitting}"
+            f"a row of {length} is not filled by {waves_per_row} wave(s) of {WAVE_SIZE} lanes with vectors of "
+            f"{vector}; pad it to {fitting}"
         )
-    step = rows_at_once(length, waves, vector, waves_per_row, lanes)
+    step = rows_at_once(length, waves, vector, waves_per_row)
     if count % step:
         raise ValueError(f"{count} rows are not a multiple of the {step} that {waves} waves take at once")
-    return _filled((count, length), [1, vector], [1, 0], lanes, waves, [waves // waves_per_row, waves_per_row])
+    return _filled((count, length), [1, vector], [1, 0], WAVE_SIZE, waves, [waves // waves_per_row, waves_per_row])
 
 
-def row_tile_length(length: int, vector: int, waves_per_row: int = 1, lanes: int = LANES) -> int:
+def row_tile_length(length: int, vector: int, waves_per_row: int = 1) -> int:
     """The shortest row of at least `length` elements that `rows` takes: as many vectors as a divisor of the lanes, or
     whole steps of all lanes of the waves of a row."""
     vectors = -(-max(length, 1) // vector)
-    if waves_per_row == 1 and vectors <= lanes:
-        return vector * next(lanes // n for n in range(lanes, 0, -1) if lanes % n == 0 and lanes // n >= vectors)
-    step = lanes * waves_per_row
+    if waves_per_row == 1 and vectors <= WAVE_SIZE:
+        return vector * next(one for one in range(vectors, WAVE_SIZE + 1) if WAVE_SIZE % one == 0)
+    step = WAVE_SIZE * waves_per_row
     return vector * step * -(-vectors // step)
 
 
-def rows_at_once(length: int, waves: int, vector: int, waves_per_row: int = 1, lanes: int = LANES) -> int:
+def rows_at_once(length: int, waves: int, vector: int, waves_per_row: int = 1) -> int:
     """Rows of `length` that all waves take in one step."""
-    return waves // waves_per_row * (lanes // gcd(lanes, length // vector))
+    return waves // waves_per_row * (WAVE_SIZE // gcd(WAVE_SIZE, length // vector))
 
 
 def _all_busy(lengths: Sequence[int], packed: Sequence[int], order: Sequence[int], parts: Sequence[int]) -> bool:

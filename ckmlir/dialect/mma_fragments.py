@@ -17,7 +17,7 @@ from ckmlir.dialect.distribution import Coordinates, Distribution
 from ckmlir.dialect.operand_vectors import OperandVectors, accumulator_bases, of_all_four, of_elements, operand_vectors
 from ckmlir.dialect.row_runs import RowRuns
 from ckmlir.targets import MfmaInstruction
-from ckmlir.targets.matrix_names import LANES
+from ckmlir.targets.cdna import WAVE_SIZE
 
 
 class Numbered(Protocol):
@@ -103,7 +103,7 @@ def _shape_problems(a: Distribution, b: Distribution, c: Distribution, kept: int
         problems.append(f"A (m, k) is {list(a.lengths)}, B (n, k) is {list(b.lengths)}: they differ in k")
     if c.lengths != (a.lengths[0], b.lengths[0]):
         problems.append(f"C (m, n) is {list(c.lengths)}, A and B make {[a.lengths[0], b.lengths[0]]}")
-    if len({(d.waves, d.lanes) for d in (a, b, c)}) != 1 or a.lanes != LANES:
+    if len({(d.waves, d.lanes) for d in (a, b, c)}) != 1 or a.lanes != WAVE_SIZE:
         problems.append(f"A, B, C lie over {a.waves}x{a.lanes}, {b.waves}x{b.lanes}, {c.waves}x{c.lanes} waves x lanes")
     return problems
 

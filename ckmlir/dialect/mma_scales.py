@@ -15,7 +15,7 @@ import numpy as np
 from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Distribution, Factor
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.operand_vectors import of_elements, operand_vectors
-from ckmlir.targets.matrix_names import LANES
+from ckmlir.targets.cdna import WAVE_SIZE
 from ckmlir.targets.mfma import SCALED_BLOCK
 
 SCALES_OF_A_REGISTER = 4
@@ -58,7 +58,7 @@ def scale_registers(mma: Mma, operand: Distribution, scales: Distribution, *, of
     vectors = operand_vectors(what, operand, Distribution.parse(native), mma.instruction.k_per_lane)
     if isinstance(vectors, str):
         return vectors
-    lane_rows, lane_blocks = np.arange(LANES) % mma.instruction.m, np.arange(LANES) // mma.instruction.m
+    lane_rows, lane_blocks = np.arange(WAVE_SIZE) % mma.instruction.m, np.arange(WAVE_SIZE) // mma.instruction.m
     # Within a block any order is right, as long as A and B have the same one.
     blocks = np.sort(vectors.ks.reshape(*vectors.ks.shape[:2], -1, SCALED_BLOCK))
     if (blocks != blocks[..., :1] + np.arange(SCALED_BLOCK)).any() or (blocks[..., 0] % SCALED_BLOCK).any():

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ckmlir.dialect.distribution import Coordinates, Distribution
 from ckmlir.dialect.packed_tiles import elements_over
 from ckmlir.dialect.packing import PACKED
-from ckmlir.targets.matrix_names import LANES
+from ckmlir.targets.cdna import WAVE_SIZE
 
 
 class OperandVectors(Struct, frozen=True):
@@ -46,7 +46,7 @@ def operand_vectors(what: str, tile: Distribution, native: Distribution, size: i
     if tile.registers % size:
         return f"{what} has {tile.registers} registers a lane, the instruction takes {size} at a time"
     count = tile.registers // size
-    rows, ks = tile.coordinates().reshape(2, tile.waves, LANES, count, size)
+    rows, ks = tile.coordinates().reshape(2, tile.waves, WAVE_SIZE, count, size)
     lane_rows, lane_ks = native.coordinates()[:, 0]  # [lane, register]
     bases = rows - lane_rows[None, :, None, :]
     if (bases != bases[:, :1, :, :1]).any():
@@ -66,7 +66,7 @@ def accumulator_bases(tile: Distribution, native: Distribution) -> Coordinates |
     if tile.registers % native.registers:
         return f"C has {tile.registers} registers a lane, the instruction makes {native.registers} at a time"
     count = tile.registers // native.registers
-    coordinates = tile.coordinates().reshape(2, tile.waves, LANES, count, native.registers)
+    coordinates = tile.coordinates().reshape(2, tile.waves, WAVE_SIZE, count, native.registers)
     bases = coordinates - native.coordinates()[:, 0][:, None, :, None, :]
     if (bases != bases[:, :, :1, :, :1]).any():
         return f"C ({tile}) does not lie as the instruction writes it ({native})"

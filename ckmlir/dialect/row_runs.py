@@ -12,7 +12,7 @@ from msgspec import Struct
 from ckmlir.dialect.distribution import LANE, REGISTER, Distribution, Factor
 from ckmlir.dialect.distribution_factors import Row
 from ckmlir.targets import MfmaInstruction
-from ckmlir.targets.matrix_names import LANES
+from ckmlir.targets.cdna import WAVE_SIZE
 
 
 class RowRuns(Struct, frozen=True):
@@ -41,7 +41,7 @@ class RowRuns(Struct, frozen=True):
         held = instruction.acc_per_lane
         if run < group or run % group or held % run:
             raise ValueError(f"run {run} of {instruction.name}: a lane has {held} rows of C, by {group}")
-        lanes = LANES // instruction.n
+        lanes = WAVE_SIZE // instruction.n
         return RowRuns(held // run, run // group, lanes, group, instruction.n)
 
     def operand(self, rank: int) -> Row:

@@ -157,9 +157,9 @@ def sched_barrier(mask: str = "none") -> None:
     create("ck.sched_barrier", [], [], {"mask": string(mask)})
 
 
-def sched_group_barrier(kind: str, count: int, group: int = 0) -> None:
+def sched_group_barrier(kind: str, count: int) -> None:
     """Append a member of the order that the backend is asked for: the next `count` instructions of a kind."""
-    create("ck.sched_group_barrier", [], [], {"mask": string(kind), "count": integer(count), "group": integer(group)})
+    create("ck.sched_group_barrier", [], [], {"mask": string(kind), "count": integer(count), "group": integer(0)})
 
 
 def priority(level: int) -> None:

@@ -39,7 +39,7 @@ class FastestByModel:
         return self.microseconds[key]
 
 
-def modelled_microseconds(kernel: Kernel, problem: Any, *, seed: int = 0) -> float:
+def modelled_microseconds(kernel: Kernel, problem: Any) -> float:
     """The sum of all launches that a problem takes with a kernel, by the model.
 
     Raises:
@@ -49,5 +49,5 @@ def modelled_microseconds(kernel: Kernel, problem: Any, *, seed: int = 0) -> flo
     from ckmlir.sim.timing.parameters import load
 
     parameters = load(kernel.target.name)
-    models = model_kernels(kernel.operator, problem, kernel.target, parameters, spec=kernel.spec, seed=seed)
+    models = model_kernels(kernel.operator, problem, kernel.target, parameters, spec=kernel.spec)
     return sum(model.under(parameters).grid.microseconds for model in models)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from ckmlir.dialect import control
 from ckmlir.dialect import loop as dialect_loop
@@ -12,6 +12,8 @@ from ckmlir.lang.conditions import check_place, checked_condition
 from ckmlir.lang.trace import TracingError, current, located, user_location
 from ckmlir.lang.values import Scalar, as_scalar
 from ckmlir.mlir import ir
+
+L = TypeVar("L", bound="_Carrying")
 
 
 class _Carrying:
@@ -53,13 +55,16 @@ class _Carrying:
         dialect_loop.end_loop([item.value for item in found])
         self._closed = True
 
-    def _enter(self) -> None:
+    def __enter__(self: L) -> L:
         if self._entered:
             raise TracingError("a loop is entered once")
         self._entered = True
         self._insertion.__enter__()
+        return self
 
-    def _leave(self, kind: type[BaseException] | None, error: BaseException | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None and not self._closed:
             self.carry()
         self._insertion.__exit__(kind, error, None)
@@ -109,15 +114,6 @@ class loop(_Carrying):
         """The loop variable (i32)."""
         return Scalar(self._block.arguments[0])
 
-    def __enter__(self) -> "loop":
-        self._enter()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leave(kind, error)
-
 
 class while_loop(_Carrying):
     """`while condition(…):` on the device, for the whole workgroup, with carried values.
@@ -158,12 +154,3 @@ class while_loop(_Carrying):
         self._operation = control.with_results(operation, [item.value.type for item in initial])
         body = self._operation.regions[1].blocks[0]
         super().__init__(initial, body, list(body.arguments))
-
-    def __enter__(self) -> "while_loop":
-        self._enter()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leave(kind, error)

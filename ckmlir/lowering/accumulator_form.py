@@ -47,8 +47,6 @@ INDEXED = 4
 """Operands of a sparse matrix instruction, which this form is not written for; block scales make five."""
 WAITS = ("ck.wait", "ck.barrier")
 """Where a wave waits for what it has loaded, or for others that do."""
-ACCUMULATION_REGISTERS = 256
-"""More than these lie in both kinds, where LLVM is told nothing."""
 BEGIN = "s_nop 1"
 """2 wait states: vector arithmetic writes a register, a matrix instruction reads it (LLVM GCNHazardRecognizer,
 checkMAIHazards90A)."""
@@ -85,7 +83,8 @@ def use_accumulator_form(function: ir.Operation, matrix: list[ir.Operation], wav
     if waves > SIMDS or not matrix or any(len(op.operands) == INDEXED for op in matrix):
         return False
     web = _web(function, matrix)
-    if web is None or not MOST_IN_ARCHITECTURAL < _carried(web, function) <= ACCUMULATION_REGISTERS:
+    # More than there are accumulation registers lie in both kinds, where LLVM is told nothing.
+    if web is None or not MOST_IN_ARCHITECTURAL < _carried(web, function) <= target.registers.accumulation_per_wave:
         return False
     for op in web.instructions:
         op.attributes[ACCUMULATION] = ir.UnitAttr.get(function.context)

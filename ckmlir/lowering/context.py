@@ -20,8 +20,8 @@ from ckmlir.mlir import ir
 from ckmlir.passes.flow import Flow
 from ckmlir.passes.pipeline_loops import IN_PIECES
 from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
 
-WAVE_SIZE = 64
 T = TypeVar("T")
 
 

@@ -7,10 +7,11 @@ from ckmlir.dialect.build import integer, registers_of, value
 from ckmlir.dialect.cut import FRONT
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.branches import changed_where_any
-from ckmlir.lowering.context import WAVE_SIZE, Lowering
+from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.short_vectors import AT_A_TIME
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
+from ckmlir.targets.cdna import WAVE_SIZE
 
 
 def lower_cut(state: Lowering, op: ir.Operation) -> list[ir.Value]:

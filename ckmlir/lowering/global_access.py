@@ -51,10 +51,10 @@ FEW_MOVED = 2
 some six. By the model attention with 64 channels takes 1.03 of the cycles on gfx950 otherwise. Copies to LDS take three
 each.
 """
-FEWEST_NEAR, MOST_NEAR, FARTHEST = 4, 16, 4096
-"""Of the loads of a tile in a loop, so many have their offsets at hand where all lie within an immediate one (CDNA3
-ISA, MUBUF: 12 bits). LLVM would compute them before the loop, and as registers do not suffice for all, again in it:
-seven additions a step of attention with a bias.
+FEWEST_NEAR, MOST_NEAR = 4, 16
+"""Of the loads of a tile in a loop, so many have their offsets at hand where all lie within an immediate one. LLVM
+would compute them before the loop, and as registers do not suffice for all, again in it: seven additions a step of
+attention with a bias.
 """
 
 
@@ -175,7 +175,8 @@ def _are_near(state: Lowering, op: ir.Operation) -> bool:
     def found() -> bool:
         first, other = (place_of(state, window, state.coordinates(distribution, one)) for one in (0, last))
         distance = other.offset - first.offset
-        return distance.is_constant and 0 < distance.constant < FARTHEST and first.offset.constant == 0
+        reached = distance.is_constant and 0 < distance.constant <= state.target.buffer_immediate
+        return reached and first.offset.constant == 0
 
     return state.known_in_block(("near", window, distribution), found)
 

@@ -5,13 +5,13 @@ from ckmlir.dialect.notes import notes_of
 from ckmlir.dialect.scalars import name_of
 from ckmlir.lowering.accumulator_form import ACCUMULATION
 from ckmlir.lowering.codeobject import LEVEL
-from ckmlir.lowering.context import WAVE_SIZE, lds_symbol
+from ckmlir.lowering.context import lds_symbol
 from ckmlir.lowering.kernel_arguments import KernelArguments
 from ckmlir.lowering.resident_waves import WISH, option_of
 from ckmlir.mlir import ir
 from ckmlir.passes.pipeline_loops import IN_PIECES, OCCUPANCY
 from ckmlir.passes.walk import named_target
-from ckmlir.targets.cdna import SIMDS
+from ckmlir.targets.cdna import SIMDS, WAVE_SIZE
 
 GLOBAL_ALIGNMENT = 1024
 NEVER_READ = ("dispatch-ptr", "queue-ptr", "dispatch-id")

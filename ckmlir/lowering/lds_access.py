@@ -21,8 +21,6 @@ TRANSPOSING = {16: "rocdl.ds.read.tr16.b64", 4: "rocdl.ds.read.tr4.b64"}
 """Bits of an element -> the operation that transposes."""
 TRANSPOSED_BYTES = 8
 """What a transposing read moves for a lane, and is aligned to."""
-REACH = 1 << 16
-"""Bytes that the offset of an LDS instruction reaches (CDNA3 ISA, 13.4: OFFSET has 16 bits)."""
 MOST_ADDRESSES = 24
 """Copies to LDS of a step whose addresses scalar registers hold beside all else."""
 DYNAMIC = -(1 << 31)  # llvm.getelementptr: this index is an operand
@@ -143,7 +141,8 @@ def address_at(
     if slot.terms:
         own = pointer
         pointer = state.emit.once(("lds", lanes.key, slot.key), lambda: _step(own, slot.emit()))
-    reach, within = constant - constant % REACH, constant % REACH
+    within = constant % (state.target.lds_immediate + 1)
+    reach = constant - within
     if reach:
         near = pointer
         pointer = state.emit.once(("lds", lanes.key, slot.key, reach), lambda: _kept(_step(near, reach)))

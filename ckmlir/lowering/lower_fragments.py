@@ -30,7 +30,7 @@ from ckmlir.lowering import (
 from ckmlir.lowering.accumulator_form import MATRIX, use_accumulator_form
 from ckmlir.lowering.arrivals import arrive_together
 from ckmlir.lowering.bytes_as_dwords import use_dwords
-from ckmlir.lowering.context import WAVE_SIZE, Lowering
+from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.exact_conversions import mark_exact
 from ckmlir.lowering.handed_on import hand_on
 from ckmlir.lowering.keep_apart import keep_apart
@@ -48,6 +48,7 @@ from ckmlir.passes.pipeline_loops import IN_PIECES
 from ckmlir.passes.vectors import SHUFFLE, SLICE, length_of
 from ckmlir.passes.walk import by_name, expanded_functions, target_of, waves_of
 from ckmlir.passes.workgroup_waves import over_other_waves
+from ckmlir.targets.cdna import WAVE_SIZE
 
 Lower = Callable[[Lowering, ir.Operation], list[ir.Value]]
 

@@ -31,9 +31,7 @@ from ckmlir.ops.shared_places import crossing
 from ckmlir.runtime.arguments import as_host_array, check_tensor, check_unmasked, packed_strides, view_of
 from ckmlir.runtime.device import Device, DeviceError
 from ckmlir.targets import Target
-
-WIDEST = 16
-"""Bytes that kernels load at once: of more alignment they know nothing."""
+from ckmlir.targets.cdna import ACCESS_BYTES
 
 
 class Home(Protocol):
@@ -159,7 +157,7 @@ class Given(Struct, frozen=True):
     @property
     def base(self) -> int:
         """Bytes that divide the address, as far as kernels ask."""
-        return math.gcd(self.address, WIDEST) if self.address else WIDEST
+        return math.gcd(self.address, ACCESS_BYTES) if self.address else ACCESS_BYTES
 
     def strided(self, shape: Sequence[int], strides: Sequence[int]) -> Given:
         """A view from the same first element."""
@@ -286,7 +284,7 @@ def pitch_of(matrix: Given) -> int:
     """
     rows, n = matrix.shape[-2:]
     if rows < 2 or 0 in matrix.shape:
-        return n or WIDEST // find_dtype(matrix.dtype).bytes
+        return n or ACCESS_BYTES // find_dtype(matrix.dtype).bytes
     pitch = matrix.strides[-2]
     if pitch < n:
         raise DeviceError(f"{matrix.what}: rows of {n} elements lie {pitch} apart; make a contiguous copy first")
@@ -300,17 +298,17 @@ def pitch_key(name: str, out: Given | None, dims: int = 1) -> dict[str, object]:
     return {} if rows is None else {name: pitch_of(rows)}
 
 
-def batch_key(pitch: str, strides: str, out: Given | None) -> dict[str, object]:
-    """As `pitch_key`, of matrices, the last two dimensions: the keys that say how far apart rows and matrices lie."""
+def batch_keys(out: Given | None) -> dict[str, object]:
+    """As `pitch_key`, of matrices C, the last two dimensions: how far apart rows and matrices lie."""
     if out is None or not out.is_told or out._step != 1 or (out.shape[-2] > 1 and out.strides[-2] < out.shape[-1]):
         return {}
-    return {pitch: pitch_of(out), strides: out.strides[:-2]}
+    return {"ldc": pitch_of(out), "c_batch_strides": out.strides[:-2]}
 
 
 def align_of(arrays: Sequence[Given], *dtypes: str) -> int:
     """What divides all addresses but those of arrays that begin within an element of another one, which are copied."""
     largest = max((find_dtype(one).bytes for one in dtypes), default=1)
-    return math.gcd(*(one.base for one in arrays if one.base >= largest)) or WIDEST
+    return math.gcd(*(one.base for one in arrays if one.base >= largest)) or ACCESS_BYTES
 
 
 def elements_in(dtype: str, size: int) -> int:

@@ -9,18 +9,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.given import Given, batch_key, pitch_key, pitch_of
+from ckmlir.nn.given import Given, batch_keys, pitch_key, pitch_of
 from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.outputs import Outputs
 from ckmlir.nn.plain import word
 from ckmlir.ops.contraction.sparsity import index_bytes, kept
 from ckmlir.runtime.device import DeviceError
+from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
 
 T = TypeVar("T")
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "sigmoid", "silu", "tanh")
 """What may follow a linear layer: functions of one variable that epilogues know."""
-EIGHT_BIT_FLOATS = frozenset(("fp8", "bf8"))
 """Which matrix instructions multiply by each other."""
 MOST_BATCH = 3
 """Dimensions of a batch of products."""
@@ -295,7 +295,7 @@ def _batched_product(
         own = tuple(length if step else min(length, 1) for length, step in zip(own, steps, strict=True))  # shared
         found[name] = one.strided((*own, *one.shape[-single:]), (*steps, *one.strides[-single:]))
         asked[f"{name}_batch"], asked[f"{name}_batch_strides"] = own, steps
-    asked |= batch_key("ldc", "c_batch_strides", outputs.given["c"])
+    asked |= batch_keys(outputs.given["c"])
     varying = ("m", *(f"{name}_batch_strides" for name in ("a", "c", *sides)))
     return call.run("batched_gemm", asked, found, outputs.given, varying=varying)
 
@@ -346,7 +346,7 @@ def common(names: str, choices: Sequence[Sequence[T]]) -> T:
 
 def pair_of(a: Given, b: Given) -> dict[str, object]:
     """The keys of the types of both. Raises DeviceError where they differ and are not 8-bit floats."""
-    if not {a.dtype, b.dtype} <= EIGHT_BIT_FLOATS:
+    if not {a.dtype, b.dtype} <= set(EIGHT_BIT_FLOATS):
         b.require(dtype=a.dtype)
     return {"dtype": a.dtype, **({} if a.dtype == b.dtype else {"b_dtype": b.dtype})}
 

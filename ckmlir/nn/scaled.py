@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.given import Given, batch_key, elements_in, pitch_key, pitch_of
+from ckmlir.nn.given import Given, batch_keys, elements_in, pitch_key, pitch_of
 from ckmlir.nn.grouped import grouped
 from ckmlir.nn.outputs import Outputs
 from ckmlir.nn.plain import checked, shown
@@ -199,7 +199,7 @@ def _product(
         operator = "batched_gemm_quant"
         spread(asked, inputs, batch)
     c = outputs.given["c"]
-    asked |= batch_key("ldc", "c_batch_strides", c) if batch else pitch_key("ldc", c)
+    asked |= batch_keys(c) if batch else pitch_key("ldc", c)
     varying = ("m", "a_batch_strides", "scale_a_batch_strides", "c_batch_strides") if batch else ("m",)
     return call.run(operator, asked, {**inputs, **(sides or {})}, outputs.given, varying=varying)
 

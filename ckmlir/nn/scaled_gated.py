@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.given import Given, batch_key, pitch_key, pitch_of
+from ckmlir.nn.given import Given, batch_keys, pitch_key, pitch_of
 from ckmlir.nn.grouped import grouped
 from ckmlir.nn.products import MOST_BATCH, common
 from ckmlir.nn.scaled import as_many, of_each, spread
@@ -66,7 +66,7 @@ def scaled_swiglu(
     keys["out"] = dtype_name("dtype", dtype)
     outputs = call.outputs(out, c=(shape, dtype_name("dtype", dtype)))
     c = outputs.given["c"]
-    keys |= batch_key("ldc", "c_batch_strides", c) if batched else pitch_key("ldc", c)
+    keys |= batch_keys(c) if batched else pitch_key("ldc", c)
     varying = ["m"]
     if batched:
         spread(keys, inputs, batch)

@@ -19,6 +19,7 @@ from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.errors import suggest
 from ckmlir.ops.request import RequestError, show
 from ckmlir.targets import Target
+from ckmlir.targets.cdna import ACCESS_BYTES
 
 
 class Dtype(Struct, frozen=True, dict=True):
@@ -52,10 +53,12 @@ class Dtype(Struct, frozen=True, dict=True):
 
     @cached_property
     def widest(self) -> int:
-        """The most elements that an access of 16 bytes takes, a power of two."""
-        if self.packing is None:
-            return 16 // self.bytes
-        return 1 << (128 // self.packing.bits).bit_length() - 1
+        """The most elements that an access takes, a power of two."""
+        return 1 << (8 * ACCESS_BYTES // self.bits).bit_length() - 1
+
+    def whole_vectors(self, elements: int) -> int:
+        """The fewest elements that are whole accesses of the widest, at least so many and one."""
+        return max(-(-elements // self.widest), 1) * self.widest
 
     def size(self, elements: int) -> int:
         """Bytes of so many elements; of packed ones they are whole groups."""

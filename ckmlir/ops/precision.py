@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,12 +10,15 @@ from msgspec import Struct
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.request import LEAST_NORMAL_F32
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets.cdna import WAVE_SIZE
 
-LEAST_NORMAL, DENORMAL = 2.0**-126, 2.0**-149
-"""The smallest normal number of f32, and the smallest."""
-LEAST_EXPONENTIAL = LEAST_NORMAL
+LOG2_E, LN_2 = math.log2(math.e), math.log(2)
+"""Factors of natural logarithms that make them logarithms to the base 2, and the other way round."""
+DENORMAL = 2.0**-149
+"""The smallest number of f32."""
+LEAST_EXPONENTIAL = LEAST_NORMAL_F32
 """An exponential that should be below this may be zero, since `v_exp_f32` makes no denormal numbers.
 
 A weight P of softmax, which is at most 1, then lacks at most min(P, this). The same holds where what became zero is a
@@ -56,7 +60,7 @@ class Precision(Struct, frozen=True):
 
 
 PRECISIONS = {
-    "f32": Precision("f32", UNIT, LEAST_NORMAL, OVERFLOW),
+    "f32": Precision("f32", UNIT, LEAST_NORMAL_F32, OVERFLOW),
     "f64": Precision("f64", 2 * find_dtype("f64").unit_roundoff, find_dtype("f64").least_normal, np.inf),
 }
 F32 = PRECISIONS["f32"]

@@ -9,6 +9,9 @@ from msgspec import Struct
 from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 
+MOST_RESIDENT = 2
+"""Workgroups that stay, of a compute unit, at most: more do not hide more, and each has a last turn."""
+
 
 class Resources(Struct, frozen=True):
     """The least that a kernel needs.
@@ -29,6 +32,14 @@ class Resources(Struct, frozen=True):
     accumulators: int
     registers: int
     pinned: bool = False
+
+    def workgroups_a_unit(self, target: Target) -> int:
+        """How many workgroups that stay a compute unit is given: as many as it holds at a time, as far as is known
+        before the kernel is compiled, by LDS and the registers of tiles, and no more than `MOST_RESIDENT`.
+        """
+        waves_a_simd = -(-self.threads // (target.wave_size * target.simds))
+        registers = target.registers.vector_total // max(self.registers * 5 // 4, 1) // waves_a_simd
+        return max(min(target.lds_bytes // max(self.lds, 1), registers, MOST_RESIDENT), 1)
 
 
 def excess(need: Resources, target: Target) -> list[Reason]:

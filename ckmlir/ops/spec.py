@@ -14,6 +14,8 @@ from msgspec import Struct
 from ckmlir.errors import as_json, from_json
 from ckmlir.ops.request import RequestError, show
 from ckmlir.records import Joined, field_defaults, field_names
+from ckmlir.targets import Target
+from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
 
 S = TypeVar("S", bound="Spec")
 T = TypeVar("T")
@@ -204,6 +206,12 @@ def not_a_choice(spec: Spec, **choices: Collection[object]) -> Iterator[Reason]:
         value = getattr(spec, field)
         if value not in allowed:
             yield Reason(field, value, "not a choice", f"expected {'|'.join(map(str, allowed))}")
+
+
+def no_such_float(field: str, dtype: str, target: Target, right: str = "it starts with gfx942") -> Iterator[Reason]:
+    """A reason where a field is an 8-bit float, and the chip has none."""
+    if dtype in EIGHT_BIT_FLOATS and target.fp8 is None:
+        yield Reason(field, dtype, f"{target.name} has no 8-bit floating point", right)
 
 
 def not_all_choices(spec: Spec, **choices: Collection[object]) -> Iterator[Reason]:

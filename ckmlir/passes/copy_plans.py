@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.distribution_builders import LANES, lane_cells
+from ckmlir.dialect.distribution_builders import lane_cells
 from ckmlir.dialect.fragment_checks import COPY_BYTES
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, describe
@@ -17,6 +17,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
 from ckmlir.passes.window_vectors import Lengths
 from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
 
 
 class CopyPlan(NamedTuple):
@@ -54,7 +55,7 @@ def copy_plan(op: ir.Operation, vector_length: Lengths, waves: int, target: Targ
         except ValueError as problem:
             problems.append(str(problem))
             continue
-        if math.prod(lds.lengths) >= cell * waves * LANES:
+        if math.prod(lds.lengths) >= cell * waves * WAVE_SIZE:
             return found
         twice.append(found)
     if twice:

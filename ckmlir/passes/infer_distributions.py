@@ -26,8 +26,8 @@ from ckmlir.passes.reader_wishes import wanted_by_readers
 from ckmlir.passes.transposed_reads import VECTOR, has_transposed_read
 from ckmlir.passes.walk import functions, named_target, operations, target_of, waves_of
 from ckmlir.passes.window_vectors import Lengths, vector_lengths
+from ckmlir.targets.cdna import ACCESS_BYTES
 
-ACCESS_BYTES = 16
 MOST_REGISTERS = 4096
 """Eight times what a thread has: a tile that is used piece by piece need not be there as a whole."""
 LOADS = ("ck.load", "ck.gather")

@@ -62,11 +62,11 @@ ACCESSES: dict[str, Access] = {
 _ROW = state.VGPR_BYTES
 
 
-def _masked_loop(signature: str, body: str, before: str = "") -> str:
+def _masked_loop(signature: str, body: str) -> str:
     """A function that runs `body` for each set bit %lane of %mask; %address is that lane's address as a pointer."""
     return f"""define internal void {signature} #1 {{
 entry:
-{before}  br label %head
+  br label %head
 {each_lane("address_bits")}  %address = inttoptr i64 %address_bits to ptr
   %register = getelementptr i32, ptr %rows, i64 %lane
 {body}  br label %next

@@ -11,16 +11,17 @@ from functools import cache
 from msgspec import Struct
 
 from ckmlir.sim import semantics
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.decode import Instruction, UnknownInstruction, decode
 from ckmlir.sim.decode.encodings import ENCODINGS, encoding_of_prefix
-from ckmlir.sim.decode.opcodes import TARGETS, Opcode, opcode_table
+from ckmlir.sim.decode.opcodes import Opcode, opcode_table
+from ckmlir.sim.decode.operands import FIRST_VGPR
 from ckmlir.sim.selected import Environment
 from ckmlir.sim.selection import select, why_not
 
 assert semantics
 _PREFIXES = {name: number for number, name in reversed(list(enumerate(encoding_of_prefix()))) if name}
 _SEGMENTS = {"FLAT": 0, "SCRATCH": 1, "GLOBAL": 2}
-_FIRST_VGPR = 256
 _CONSTANTS = {
     "s_sendmsg": 1, "s_getreg_b32": 1, "s_setreg_b32": 1, "s_setreg_imm32_b32": 1, "buffer_store_lds_dword": 1 << 16,
 }  # fmt: skip
@@ -61,7 +62,7 @@ def specimen(target: str, row: Opcode) -> Instruction:
     for operand in (*row.destinations, *row.sources):
         field = encoding.fields.get(operand.field)
         if field and field.width == 9 and not operand.field.startswith(("ssrc", "sgpr")):
-            word |= _FIRST_VGPR << field.shift
+            word |= FIRST_VGPR << field.shift
     word |= _CONSTANTS.get(row.mnemonic, 0)
     if any(operand.field == "soffset" for operand in row.sources) and row.encoding == "SMEM":
         word |= 1 << 17  # the offset is a constant

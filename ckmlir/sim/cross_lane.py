@@ -24,17 +24,17 @@ def _lane_pointer(b: HandlerBuilder, register: str, lane: str) -> str:
     return b.assign(f"getelementptr i32, ptr {b.pointer('%wave', register)}, i64 {lane}")
 
 
-def _lane_operand(b: HandlerBuilder, slot: int) -> str:
-    """A lane number from a scalar register or a constant, modulo 64, as i64."""
-    number = b.slot(slot)
-    if b.key.operands[slot] == "s":
-        number = b.assign(f"zext i32 {b.load_scalar(b.slot(slot), U32)} to i64")
+def _lane_operand(b: HandlerBuilder) -> str:
+    """The lane number in slot 2, from a scalar register or a constant, modulo 64, as i64."""
+    number = b.slot(2)
+    if b.key.operands[2] == "s":
+        number = b.assign(f"zext i32 {b.load_scalar(number, U32)} to i64")
     return b.assign(f"and i64 {number}, 63")
 
 
 def read_lane(b: HandlerBuilder) -> None:
     """v_readlane_b32. Slots: scalar destination, vector source, lane."""
-    word = b.assign(f"load i32, ptr {_lane_pointer(b, source_register(b, 1, 0, 1), _lane_operand(b, 2))}, align 4")
+    word = b.assign(f"load i32, ptr {_lane_pointer(b, source_register(b, 1, 0, 1), _lane_operand(b))}, align 4")
     b.store_scalar(b.slot(0), word, U32)
     b.next()
 
@@ -55,7 +55,7 @@ def write_lane(b: HandlerBuilder) -> None:
     """v_writelane_b32. Slots: vector destination, scalar source, lane. EXEC does not matter."""
     word = b.load_scalar(b.slot(1), U32) if b.key.operands[1] == "s" else b.assign(f"trunc i64 {b.slot(1)} to i32")
     register, exists = destination_register(b, 0, 1, b.true())
-    place = _lane_pointer(b, register, _lane_operand(b, 2))
+    place = _lane_pointer(b, register, _lane_operand(b))
     if b.key.modifier("indexed"):
         any_lane = b.assign(f"icmp ne i64 {b.bits_of_mask(exists)}, 0")
         word = b.assign(f"select i1 {any_lane}, i32 {word}, i32 {b.assign(f'load i32, ptr {place}, align 4')}")

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from ckmlir.sim import state
 from ckmlir.sim.builder import Value
 from ckmlir.sim.element import F32, FORMATS, MASK, U32, ElementType
-from ckmlir.sim.llvm_builder import LANES, FunctionText, LLVMBuilder
-from ckmlir.sim.state import Status
+from ckmlir.sim.llvm_builder import FunctionText, LLVMBuilder
+from ckmlir.sim.state import LANES, Status
 
 PROTOTYPE = "ptr noalias %wave, ptr noalias %record"
 

@@ -14,8 +14,7 @@ from collections.abc import Callable
 
 from ckmlir.sim.builder import BITS_TYPE, Builder, Value
 from ckmlir.sim.element import F16, F32, F64, FORMATS, MASK, U32, ElementType
-
-LANES = 64
+from ckmlir.sim.state import LANES
 
 _INTEGER = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor", "shl": "shl"}
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}

@@ -16,6 +16,7 @@ from ckmlir.sim.checks import layout
 from ckmlir.sim.checks.finding import Finding, parse_checks
 from ckmlir.sim.checks.static import static_findings
 from ckmlir.sim.checks.variants import flags_of
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.errors import CheckFailure, LaunchError
 from ckmlir.sim.interleaving import MOST_UNDER_WAY
 from ckmlir.sim.launch import Dimensions, KernelArgument
@@ -29,8 +30,6 @@ from ckmlir.sim.statistics import RunStatistics, total
 
 if TYPE_CHECKING:
     from ckmlir.sim.timing.launch_model import LaunchModel
-
-_TARGETS = ("gfx90a", "gfx942", "gfx950")
 
 
 class Simulator:
@@ -70,8 +69,8 @@ class Simulator:
             self.checks = parse_checks(checks or ())
         except ValueError as error:
             raise LaunchError(f"checks: {error}") from None
-        if target is not None and target not in _TARGETS:
-            raise LaunchError(f"the simulator does not know {target!r}; it knows {', '.join(_TARGETS)}")
+        if target is not None and target not in TARGETS:
+            raise LaunchError(f"the simulator does not know {target!r}; it knows {', '.join(TARGETS)}")
         seconds = default_patience() if patience is None else patience
         if not isinstance(seconds, (int, float, np.integer, np.floating)) or not seconds > 0:
             raise LaunchError(f"patience {seconds!r}: expected seconds, more than 0")
@@ -123,8 +122,8 @@ class Simulator:
         if not isinstance(code_object, CodeObject):
             raise LaunchError(f"a code object is launched (CodeObject.parse), not {type(code_object).__name__}")
         expected = self.target or code_object.target
-        if code_object.target != expected or code_object.target not in _TARGETS:
-            known = self.target or ", ".join(_TARGETS)
+        if code_object.target != expected or code_object.target not in TARGETS:
+            known = self.target or ", ".join(TARGETS)
             raise LaunchError(f"the code object is for {code_object.target}; this simulator runs {known}")
         chosen = code_object.kernel(kernel)
         flags = flags_of(self.checks) if flags is None else flags

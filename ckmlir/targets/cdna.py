@@ -1,9 +1,11 @@
 """What the gfx9 compute chips here (CDNA2, CDNA3, CDNA4) have in common; each chip's module says what differs."""
 
+from ckmlir.targets.matrix_names import LANES
 from ckmlir.targets.target import LdsAccess, Registers
 
-WAVE_SIZE = 64  # CDNA ISA, "Wavefront"
+WAVE_SIZE = LANES
 REGISTER_BITS = 32  # of a lane: CDNA ISA, "VGPRs"
+ACCESS_BYTES = 16  # the widest access of a lane: CDNA3 ISA, BUFFER_LOAD_DWORDX4 and DS_READ_B128
 SIMDS = 4  # a compute unit; AMD Instinct "Compute unit" architecture pages of the ROCm documentation
 WAVES_PER_SIMD = 8  # gfx90a and later: LLVM getMaxWavesPerEU; AMD Omniperf documentation, "Workgroup manager"
 WORKGROUP_SIZE = 1024  # LLVM getMaxFlatWorkGroupSize; HIP device property maxThreadsPerBlock
@@ -11,15 +13,13 @@ BUFFER_IMMEDIATE = 4095  # 12 bits: CDNA3 ISA, MUBUF instruction format, OFFSET
 LDS_IMMEDIATE = 65535  # 16 bits: CDNA3 ISA, DS instruction format, OFFSET0 and OFFSET1 together
 KERNARG_PRELOAD = 14  # 16 user SGPRs less the kernarg pointer: LLVM AMDGPUUsage, "Preloaded Kernel Arguments"
 
-# LLVM AMDGPUBaseInfo.cpp (gfx90a: total 512, granule 8, accum_offset in steps of 4); CDNA3 ISA, "VGPR allocation".
+# LLVM AMDGPUBaseInfo.cpp (gfx90a: total 512, granule 8); CDNA3 ISA, "VGPR allocation".
 REGISTERS = Registers(
     vector_total=512,
     vector_granule=8,
     vector_per_wave=512,
     arch_per_wave=256,
     accumulation_per_wave=256,
-    accumulation_granule=4,
-    scalar_per_wave=102,  # LLVM getAddressableNumSGPRs; getTotalNumSGPRs is 800, allocated in sixteens
 )
 
 COMMON_FEATURES = frozenset(

@@ -17,7 +17,6 @@ MFMA_CYCLES = {
 TARGET = Target(
     name="gfx90a",
     product="MI250X (one die)",
-    architecture="CDNA2",
     compute_units=110,  # AMD Instinct MI250X data sheet: 220 on two dies
     wave_size=cdna.WAVE_SIZE,
     simds=cdna.SIMDS,

@@ -1,7 +1,7 @@
 """gfx942: CDNA3, AMD Instinct MI300A, MI300X and MI325X."""
 
 from ckmlir.targets import cdna
-from ckmlir.targets.matrix_names import sparse_cycles
+from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS, sparse_cycles
 from ckmlir.targets.target import Target
 
 # Cycles: AMD matrix instruction calculator, CDNA3; they reproduce the published peaks of the MI300X.
@@ -13,8 +13,8 @@ MFMA_CYCLES = {
     "f32.32x32x4.xf32": 32, "f32.16x16x8.xf32": 16,
     "i32.32x32x16.i8": 32, "i32.16x16x32.i8": 16, "i32.32x32x4i8": 64, "i32.16x16x4i8": 32, "i32.4x4x4i8": 8,
     "f64.16x16x4f64": 32, "f64.4x4x4f64": 16,
-    **{f"f32.32x32x16.{a}.{b}": 32 for a in ("fp8", "bf8") for b in ("fp8", "bf8")},
-    **{f"f32.16x16x32.{a}.{b}": 16 for a in ("fp8", "bf8") for b in ("fp8", "bf8")},
+    **{f"f32.32x32x16.{a}.{b}": 32 for a in EIGHT_BIT_FLOATS for b in EIGHT_BIT_FLOATS},
+    **{f"f32.16x16x32.{a}.{b}": 16 for a in EIGHT_BIT_FLOATS for b in EIGHT_BIT_FLOATS},
     **sparse_cycles(16),
 }  # fmt: skip
 
@@ -30,7 +30,6 @@ FEATURES = cdna.COMMON_FEATURES | {
 TARGET = Target(
     name="gfx942",
     product="MI300X",
-    architecture="CDNA3",
     compute_units=304,  # AMD Instinct MI300X data sheet
     wave_size=cdna.WAVE_SIZE,
     simds=cdna.SIMDS,

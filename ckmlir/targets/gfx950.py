@@ -1,16 +1,14 @@
 """gfx950: CDNA4, AMD Instinct MI350X and MI355X."""
 
 from ckmlir.targets import cdna, gfx942
-from ckmlir.targets.matrix_names import NARROW, sparse_cycles
+from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS, NARROW, sparse_cycles
 from ckmlir.targets.target import LdsAccess, Target
-
-_EIGHT_BIT = ("fp8", "bf8")
 
 
 def _f8f6f4(shape: str, cycles: int) -> dict[str, int]:
     """Both operands of 6 or 4 bits take half the cycles."""
     return {
-        f"f32.{shape}.f8f6f4.{a}.{b}": cycles if a in _EIGHT_BIT or b in _EIGHT_BIT else cycles // 2
+        f"f32.{shape}.f8f6f4.{a}.{b}": cycles if a in EIGHT_BIT_FLOATS or b in EIGHT_BIT_FLOATS else cycles // 2
         for a in NARROW
         for b in NARROW
     }
@@ -59,7 +57,6 @@ LDS_READS = (  # 64 banks of 4 bytes for reads
 TARGET = Target(
     name="gfx950",
     product="MI355X",
-    architecture="CDNA4",
     compute_units=256,  # AMD Instinct MI355X data sheet
     wave_size=cdna.WAVE_SIZE,
     simds=cdna.SIMDS,

@@ -1,19 +1,22 @@
 """Names of matrix instructions that follow from types and shapes: chips list theirs without the table (`mfma`)."""
 
+from itertools import product
+
 LANES = 64
+"""Of a wave: CDNA ISA, "Wavefront"."""
 NARROW = ("fp8", "bf8", "fp6", "bf6", "fp4")
 """The operand types of the f8f6f4 instructions, in the order of their format codes (CBSZ and BLGP 0 to 4)."""
 SPARSE_BYTES = {"f16": 2, "bf16": 2, "i8": 1, "fp8": 1, "bf8": 1}
 """Of an element of A and B in sparse matrix instructions."""
-_EIGHT_BIT = ("fp8", "bf8")
-SPARSE_PAIRS = (("f16", "f16"), ("bf16", "bf16"), ("i8", "i8"), *((a, b) for a in _EIGHT_BIT for b in _EIGHT_BIT))
+EIGHT_BIT_FLOATS = ("fp8", "bf8")
+SPARSE_PAIRS = (("f16", "f16"), ("bf16", "bf16"), ("i8", "i8"), *product(EIGHT_BIT_FLOATS, repeat=2))
 """What they multiply."""
 
 
 def sparse_name(m: int, bytes_of_b: int, a: str, b: str) -> str:
     """The sparse matrix instruction of m x m results whose lanes hold so many bytes of B."""
     k = bytes_of_b // SPARSE_BYTES[b] * LANES // m
-    return f"smfmac.{'i32' if a == 'i8' else 'f32'}.{m}x{m}x{k}.{f'{a}.{b}' if a in _EIGHT_BIT else a}"
+    return f"smfmac.{'i32' if a == 'i8' else 'f32'}.{m}x{m}x{k}.{f'{a}.{b}' if a in EIGHT_BIT_FLOATS else a}"
 
 
 def sparse_cycles(bytes_of_b: int) -> dict[str, int]:

@@ -21,7 +21,7 @@ blockwise_gemm_mx_pipeline_xdlops_base.hpp, KThreadChunk; the chunks of SMFMAC: 
 
 from msgspec import Struct
 
-from ckmlir.targets.matrix_names import LANES, NARROW, SPARSE_BYTES, SPARSE_PAIRS, sparse_name
+from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS, LANES, NARROW, SPARSE_BYTES, SPARSE_PAIRS, sparse_name
 
 SCALED_BLOCK = 32
 """Elements of K that a block scale is of."""
@@ -125,7 +125,7 @@ class MfmaInstruction(Struct, frozen=True):
         """
         if self.sparse:
             return min(self.k_per_lane, CHUNK_BYTES // SPARSE_BYTES[dtype])
-        return 16 if self.scaled and dtype in ("fp8", "bf8") else self.k_per_lane
+        return 16 if self.scaled and dtype in EIGHT_BIT_FLOATS else self.k_per_lane
 
     def _operand_layout(self, row: str, rows: int, dtype: str) -> str:
         last = self.chunk(dtype)
@@ -171,7 +171,7 @@ _FAMILIES: tuple[tuple[str, str, str, str, str, tuple[tuple[int, int, int, int],
     ("f64", "f64", "f64", "f64", "f64", ((16, 16, 4, 1), (4, 4, 4, 4))),
     ("f32", ".xf32", "xf32", "xf32", "vector<2xf32>", ((32, 32, 4, 1), (16, 16, 8, 1))),
     *(("f32", f".{a}.{b}", a, b, "i64", ((32, 32, 16, 1), (16, 16, 32, 1)))
-      for a in ("fp8", "bf8") for b in ("fp8", "bf8")),
+      for a in EIGHT_BIT_FLOATS for b in EIGHT_BIT_FLOATS),
     ("f32", ".f16", "f16", "f16", "vector<8xf16>", ((32, 32, 16, 1), (16, 16, 32, 1))),
     ("f32", ".bf16", "bf16", "bf16", "vector<8xbf16>", ((32, 32, 16, 1), (16, 16, 32, 1))),
     ("i32", ".i8", "i8", "i8", "vector<4xi32>", ((32, 32, 32, 1), (16, 16, 64, 1))),

@@ -56,10 +56,6 @@ class Registers(Struct, frozen=True):
     """Most vector registers of a wave, architectural and accumulation registers together."""
     arch_per_wave: int
     accumulation_per_wave: int
-    accumulation_granule: int
-    """Accumulation registers start at a multiple of this."""
-    scalar_per_wave: int
-    """Scalar registers that a wave can name. The file of 800 holds 96 for each of 8 waves; beyond that 7 waves fit."""
 
 
 class Target(Struct, frozen=True, dict=True):
@@ -67,7 +63,6 @@ class Target(Struct, frozen=True, dict=True):
 
     name: str
     product: str
-    architecture: str
     compute_units: int
     wave_size: int
     simds: int

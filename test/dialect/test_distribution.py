@@ -271,14 +271,6 @@ def test_slices_that_are_whole_parts_of_registers_succeed(distribution, data):
     assert part.lengths[dim] == count * weight and len(registers) == part.registers
 
 
-def test_slice_registers():
-    part, registers = WORKED.slice_registers(0, 1, 2)
-    assert str(part) == "d0: 2@y0 4@wave 16@lane, d1: 4@lane 8@y1" and registers == tuple(range(8, 24))
-    part, registers = WORKED.slice_registers(1, 4, 4)
-    assert str(part) == "d0: 4@y0 4@wave 16@lane, d1: 4@lane 4@y1"
-    assert registers == tuple(8 * y0 + y1 for y0 in range(4) for y1 in range(4, 8))
-
-
 @given(distributions(), st.data())
 @settings(max_examples=60)
 def test_register_order_and_map(distribution, data):
@@ -346,7 +338,6 @@ def test_wave_partials():
         (lambda: WORKED.slice(0, 0, 16), "not a whole part"),
         (lambda: WORKED.slice(0, 32, 64), "not a whole part"),
         (lambda: WORKED.slice(0, 200, 64), "outside a dimension of 256"),
-        (lambda: WORKED.slice_registers(2, 0, 1), "y2 is outside"),
         (lambda: WORKED.embed(parse("m: 4@y0")), "cannot be embedded"),
         (lambda: WORKED.expand(3, 2), "cannot insert"),
         (lambda: register_map(WORKED, ACCUMULATORS), "cannot be compared"),

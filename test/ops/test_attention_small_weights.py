@@ -12,7 +12,7 @@ import pytest
 from operator_runner import CHIPS
 
 from ckmlir.ops import find_operator
-from ckmlir.ops.precision import LEAST_NORMAL
+from ckmlir.ops.request import LEAST_NORMAL_F32
 from ckmlir.runtime import check_outputs, open_device, run_operator
 from ckmlir.targets import get_target
 
@@ -47,5 +47,5 @@ def test_weights_that_are_denormal(chip: str, dtype: str, name: str, keys: dict[
     seen = (exact[..., 0] > 0.0) & (outputs["o"][..., 0] == 0)
     assert seen.any() and exact.max() > 2.0**-18
     assert all(one.ok for one in check_outputs(operator, problem, arrays, outputs, target))
-    outputs["o"][seen, 0] = 4 * problem.sk * LEAST_NORMAL * largest
+    outputs["o"][seen, 0] = 4 * problem.sk * LEAST_NORMAL_F32 * largest
     assert not all(one.ok for one in check_outputs(operator, problem, arrays, outputs, target))

@@ -14,8 +14,9 @@ from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import ATTENTION, GEMM
 from ckmlir.scheduling import lower_bounds
 from ckmlir.scheduling.candidates import Subject, bench_of, judge
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.timing.lds_banks import phases_of
-from ckmlir.sim.timing.parameters import TARGETS, load
+from ckmlir.sim.timing.parameters import load
 from ckmlir.targets import get_target
 from ckmlir.targets.timing import (
     L1_BYTES,

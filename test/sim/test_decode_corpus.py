@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.decode import Instruction, Operand, UnknownInstruction, decode
-from ckmlir.sim.decode.opcodes import TARGETS, opcode_table
+from ckmlir.sim.decode.opcodes import opcode_table
 
 CORPUS = Path(__file__).parent / "decode_corpus.txt"
 REGISTER = re.compile(r"^(v|a|s|ttmp)(?:(\d+)|\[(\d+):(\d+)\])$")

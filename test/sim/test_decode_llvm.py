@@ -13,8 +13,8 @@ import installed_tools
 import pytest
 from decode_words import mutated_instructions, random_instructions, random_words
 
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.decode import UnknownInstruction, decode
-from ckmlir.sim.decode.opcodes import TARGETS
 
 CHUNK = 400
 

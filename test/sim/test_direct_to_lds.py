@@ -13,7 +13,8 @@ from single_wave import Instruction, make, v
 from test_memory_instructions import DATA, MASK, RESULT, Place, instruction
 from wave_memory import LANES, Memory, active_lanes
 
-from ckmlir.sim.decode.opcodes import TARGETS, Opcode, opcode_table
+from ckmlir.sim.chips import TARGETS
+from ckmlir.sim.decode.opcodes import Opcode, opcode_table
 from ckmlir.sim.library import library
 from ckmlir.sim.selected import Environment
 from ckmlir.sim.selection import select

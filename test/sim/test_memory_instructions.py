@@ -16,8 +16,9 @@ from single_wave import Instruction
 from wave_memory import LANES, RESOURCE, Memory, active_lanes, set_resource, with_scratch
 
 from ckmlir.sim import state
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.decode import decode
-from ckmlir.sim.decode.opcodes import TARGETS, Opcode, opcode_table
+from ckmlir.sim.decode.opcodes import Opcode, opcode_table
 from ckmlir.sim.library import library
 from ckmlir.sim.selected import Environment
 from ckmlir.sim.selection import select

@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from ckmlir.sim import semantics
-from ckmlir.sim.decode.opcodes import TARGETS, Opcode, opcode_table
+from ckmlir.sim.chips import TARGETS
+from ckmlir.sim.decode.opcodes import Opcode, opcode_table
 from ckmlir.sim.decode.operands import operand_type
 from ckmlir.sim.operation import OPERATIONS, Operation
 

@@ -10,8 +10,9 @@ from single_wave import SingleWave, make, selection_of
 from test_alu_operations import Case
 
 from ckmlir.sim.builder import Value
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.decode import Instruction
-from ckmlir.sim.decode.opcodes import TARGETS, opcode_table
+from ckmlir.sim.decode.opcodes import opcode_table
 from ckmlir.sim.element import FORMATS, ElementType
 from ckmlir.sim.library import library
 from ckmlir.sim.numpy_builder import dtype_of

@@ -7,8 +7,8 @@ import llvmlite.binding as llvm
 import pytest
 from decode_words import random_instructions
 
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.decode import UnknownInstruction, decode
-from ckmlir.sim.decode.opcodes import TARGETS
 from ckmlir.sim.handler import HandlerKey
 from ckmlir.sim.library import compile_object, module_text
 from ckmlir.sim.selected import Environment

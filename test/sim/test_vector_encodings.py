@@ -15,8 +15,9 @@ from single_wave import SingleWave, make, s, selection_of, v
 from test_alu_operations import random_patterns
 from test_vector_forms import DPP_SOURCES
 
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.decode import Instruction, Operand
-from ckmlir.sim.decode.opcodes import TARGETS, opcode_table
+from ckmlir.sim.decode.opcodes import opcode_table
 from ckmlir.sim.element import F16, F32, FORMATS, MASK, ElementType
 from ckmlir.sim.library import library
 from ckmlir.sim.numpy_builder import NumPyBuilder, dtype_of

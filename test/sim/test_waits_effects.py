@@ -11,8 +11,9 @@ from decode_words import random_instruction
 from ckmlir.sim import semantics
 from ckmlir.sim.analysis.effects import Category, Counter, Effects, Kind, effects_of
 from ckmlir.sim.analysis.registers import EXEC, M0, SCC, VCC, VECTOR_REGISTERS, names, registers_of, span
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.decode import Instruction, UnknownInstruction, decode
-from ckmlir.sim.decode.opcodes import TARGETS, opcode_table
+from ckmlir.sim.decode.opcodes import opcode_table
 from ckmlir.sim.operation import OPERATIONS
 
 assert semantics

@@ -29,7 +29,6 @@ one (i32); then those of the parts. Grid: (blocks of queries, heads, sequences).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -67,6 +66,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator
 from ckmlir.ops.packing import pack_values
+from ckmlir.ops.precision import LOG2_E
 from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Choice, Flag, Integer, Key, Real, RequestError
 from ckmlir.ops.scalars import f32, i32, i64
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
@@ -174,7 +174,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             )  # fmt: skip
         problem = replace(problem, **strides)
         problem = replace(problem, source=problem.source.settled(problem))
-        if not LEAST_NORMAL_F32 <= problem.score_scale * math.log2(math.e) <= GREATEST_F32:
+        if not LEAST_NORMAL_F32 <= problem.score_scale * LOG2_E <= GREATEST_F32:
             product = f"{problem.score_scale:g}"
             raise RequestError(f"scale times q_scale times k_scale, {product}, is not a number that f32 can hold")
         asked = (part.asked(values, problem) for part in self.parts)
@@ -357,7 +357,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         lists = (one.name for one in (*problem.queries.arrays(), *problem.keys.arrays()))
         arguments: list[Argument] = [*"qkvo", *["lse"] * problem.lse, *lists]
         arguments += map(i32, (problem.sq, problem.sk, problem.h, problem.h // problem.hk))
-        arguments.append(f32(problem.score_scale * math.log2(math.e)))
+        arguments.append(f32(problem.score_scale * LOG2_E))
         if problem.lse:
             arguments.append(i32(problem.rows("q")))
         if spec.scaled:

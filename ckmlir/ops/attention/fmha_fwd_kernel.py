@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, ptr
-from ckmlir.ops.attention.fmha_fwd_spec import ROW_BYTES, WEIGHT_EXPONENT, FmhaFwdSpec, row_multiple, shape_for_values
+from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, row_multiple, shape_for_values
 from ckmlir.ops.attention.level import MOST
 from ckmlir.ops.attention.loop.epilogue_kernel import Output
 from ckmlir.ops.attention.loop.loop_kernel import Form, Score, Weights, attend, nothing
@@ -80,7 +80,7 @@ def form_of(spec: FmhaFwdSpec, target: Target) -> Form:
     scores, values = _in_place(scores, values, own=bool(spec.parts or spec.source) or find_dtype(spec.values).bytes > 1)
     full = _weaves(spec) and not target.has("lds_transpose_read")
     if not spec.scaled_by_instruction and not full:
-        values = _in_vectors(values, ROW_BYTES // find_dtype(spec.out).bytes)
+        values = _in_vectors(values, row_multiple(spec.out))
     waves = spec.along_queries, spec.along_keys
     return Form(queries, keys, spec.d_tile, spec.dv_tile, spec.values, waves, scores, values)
 

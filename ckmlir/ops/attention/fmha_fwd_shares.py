@@ -23,7 +23,7 @@ import numpy as np
 from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
-from ckmlir.ops.attention.fmha_fwd_spec import SEQUENCES, lists_of
+from ckmlir.ops.attention.fmha_fwd_spec import UNPAGED, lists_of, words_of
 from ckmlir.ops.attention.fmha_fwd_splitkv_combine import MOST_SPLITS
 from ckmlir.ops.attention.sequences import KEYS, Rows, read_sequences
 from ckmlir.ops.comparison import Array, Tolerance
@@ -34,7 +34,6 @@ from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-PLACES = tuple(word for word in SEQUENCES if word != "pages")
 """What memory may hold of queries and of keys."""
 MOST_ROWS = 1 << 10
 """Queries or keys of a block."""
@@ -101,8 +100,7 @@ class ForwardSharesSpec(Spec):
 
     @property
     def name(self) -> str:
-        words = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
-        return "_".join(["fmha_fwd_shares", by(self.block), *words])
+        return "_".join(["fmha_fwd_shares", by(self.block), *words_of(self.sequences)])
 
     @property
     def lists(self) -> tuple[str, ...]:
@@ -153,7 +151,7 @@ class ForwardSharesOperator(Operator[ForwardShares, ForwardSharesSpec]):
         wrong = len(spec.block) != 2 or any(one not in sizes for one in spec.block)
         right = f"expected powers of two up to {MOST_ROWS}"
         reasons = [Reason("block", spec.block, "blocks have other sizes", right)] if wrong else []
-        pairs = tuple((queries, keys) for queries in PLACES for keys in PLACES)
+        pairs = tuple((queries, keys) for queries in UNPAGED for keys in UNPAGED)
         return [*reasons, *not_a_choice(spec, sequences=pairs)]
 
     def kernels(self, target: Target) -> list[ForwardSharesSpec]:

@@ -22,6 +22,7 @@ from ckmlir.ops.schedules import EDGE as EDGES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Algorithm, Counts, Spec, by
 from ckmlir.targets import Target, TargetError
+from ckmlir.targets.cdna import ACCESS_BYTES
 
 DTYPES = ("f16", "bf16", "fp8", "f32")
 """Of Q, K and V."""
@@ -42,12 +43,12 @@ MASK_KINDS = ("none", "causal", "window")
 FORWARD_MASKS = (*MASK_KINDS, "sinks")
 SEQUENCES = ("", "length", "start", "startlength", "pages")
 """What memory holds of the queries', or the keys', places: see `sequences.Rows.word`."""
+UNPAGED = tuple(word for word in SEQUENCES if word != "pages")
+"""Those of arrays without pages."""
 HEAD_TILES = (32, 64, 96, 128, 256)
-"""Channels that a tile may have; a head is padded to the next of them.
-
-Copies to LDS fill tiles of 2^n channels only: 64 lanes side by side make whole rows of them, or parts of one."""
-ROW_BYTES = 16
-"""Rows of a head are whole vectors of as many bytes, the widest that a lane loads."""
+"""Channels that a tile may have; a head is padded to the next of them."""
+WHOLE_TILES = tuple(tile for tile in HEAD_TILES if not tile & (tile - 1))
+"""Those of 2^n channels. Copies to LDS fill no others: lanes side by side make whole rows of them, or parts of one."""
 LISTS = (("seqstart_{}", "start"), ("seqlen_{}", "length"), ("kv_indptr", "pages"), ("kv_last_page_lens", "pages"))
 """Names of arrays, and the words that ask for them."""
 WAVES = 4
@@ -127,10 +128,9 @@ class FmhaFwdSpec(Spec):
             "fmha_fwd", *types, f"d{self.d}x{self.dv}", by(self.block), f"waves{self.waves}",
             f"mfma{by(self.mfma)}", f"mask_{self.mask}", self.schedule,
         ]  # fmt: skip
-        more = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
         parts += [f"along_keys{self.along_keys}"] * (self.along_keys != 1) + ["packed"] * self.packed
         parts += [f"edge_{self.edge}"] * (self.edge != TOGETHER) + [self.order] * (self.order != RISING)
-        parts += [*more, *([f"vcolumns{self.v_columns}"] if self.v_columns else []), *self.parts]
+        parts += [*words_of(self.sequences), *([f"vcolumns{self.v_columns}"] if self.v_columns else []), *self.parts]
         parts += [self.source] * bool(self.source)
         pad = ["sq"] * self.pad_sq + ["sk"] * self.pad_sk
         return "_".join(parts + ["split"] * self.split + ["lse"] * self.lse + (["pad", *pad] if pad else []))
@@ -208,6 +208,11 @@ class FmhaFwdSpec(Spec):
         return SCHEDULES[self.schedule]
 
 
+def words_of(sequences: tuple[str, str]) -> list[str]:
+    """The words for queries and keys, as names of kernels have them."""
+    return [f"{side}_{word}" for side, word in zip("qk", sequences, strict=True) if word]
+
+
 def lists_of(sequences: tuple[str, str]) -> tuple[str, ...]:
     """The arrays that say where sequences begin and how long they are, by the words for queries and keys."""
     words = zip("qk", sequences, strict=True)
@@ -229,8 +234,8 @@ def head_tile(channels: int, *, copied: bool = False, deep: bool = False) -> int
     Raises:
         ValueError: more than the largest of `HEAD_TILES`.
     """
-    whole = [tile for tile in HEAD_TILES if not tile & (tile - 1)] if copied or deep else HEAD_TILES
-    return min(tile for tile in whole if tile >= max(channels, BY_INSTRUCTION_TILE * deep))
+    tiles = WHOLE_TILES if copied or deep else HEAD_TILES
+    return min(tile for tile in tiles if tile >= max(channels, BY_INSTRUCTION_TILE * deep))
 
 
 def channel_multiple(dtype: str) -> int:
@@ -239,8 +244,8 @@ def channel_multiple(dtype: str) -> int:
 
 
 def row_multiple(dtype: str) -> int:
-    """Rows of memory begin at multiples of this, in what memory counts."""
-    return ROW_BYTES // find_dtype(dtype).bytes
+    """Rows of memory begin at multiples of this, in what memory counts: they are whole vectors."""
+    return ACCESS_BYTES // find_dtype(dtype).bytes
 
 
 def copying(spec: FmhaFwdSpec, *tensors: str) -> list[str]:

@@ -27,6 +27,7 @@ import numpy as np
 from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
+from ckmlir.ops.attention.fmha_fwd_spec import WHOLE_TILES
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import Rows, read_sequences
@@ -37,13 +38,12 @@ from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator
 from ckmlir.ops.precision import LEAST_EXPONENTIAL, OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
 from ckmlir.ops.scalars import ceil_div, i32, i64
-from ckmlir.ops.spec import Reason, Spec, not_a_choice
+from ckmlir.ops.spec import Reason, Spec, no_such_float, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 MOST_SPLITS = 128
 DTYPES = ("f16", "bf16", "f32", "fp8")
-CHANNEL_TILES = (32, 64, 128, 256)
 """Channels that a tile may have: lanes side by side hold a row."""
 MULTIPLE = 8
 WAVES = 4
@@ -114,7 +114,7 @@ class CombineSpec(Spec):
     @property
     def tile(self) -> tuple[int, int]:
         """Queries and channels of a workgroup."""
-        channels = min(one for one in CHANNEL_TILES if one >= self.dv)
+        channels = min(one for one in WHOLE_TILES if one >= self.dv)
         return max(LEAST_ROWS, WAVES * WAVE_SIZE * VECTOR // channels), channels
 
 
@@ -139,8 +139,8 @@ class Combine(Operator[CombineProblem, CombineSpec]):
 
     def _problem(self, values: Mapping[str, Any]) -> CombineProblem:
         dv = values["dv"]
-        if dv % MULTIPLE or dv > CHANNEL_TILES[-1]:
-            raise RequestError(f"dv={dv}: expected a multiple of {MULTIPLE} from {MULTIPLE} to {CHANNEL_TILES[-1]}")
+        if dv % MULTIPLE or dv > WHOLE_TILES[-1]:
+            raise RequestError(f"dv={dv}: expected a multiple of {MULTIPLE} from {MULTIPLE} to {WHOLE_TILES[-1]}")
         if values["mode"] == "group" and values["seqlens_q"] is None:
             raise RequestError("mode=group: it needs seqlens_q, the lengths of the sequences")
         as_keys = {"seqlens_k": values["seqlens_q"], "slots_k": None, "sk": None}
@@ -161,19 +161,16 @@ class Combine(Operator[CombineProblem, CombineSpec]):
         return CombineSpec(problem.out, problem.dv, problem.lse, problem.queries.word, problem.counted)
 
     def validate(self, spec: CombineSpec, target: Target) -> list[Reason]:
-        reasons = list(not_a_choice(spec, out=DTYPES, queries=QUERIES))
-        if spec.out == "fp8" and not target.fp8:
-            why = f"{target.name} has no 8-bit floating point"
-            reasons.append(Reason("out", spec.out, why, "it starts with gfx942"))
-        if spec.dv % MULTIPLE or not MULTIPLE <= spec.dv <= CHANNEL_TILES[-1]:
-            right = f"expected a multiple of {MULTIPLE} from {MULTIPLE} to {CHANNEL_TILES[-1]}"
+        reasons = [*not_a_choice(spec, out=DTYPES, queries=QUERIES), *no_such_float("out", spec.out, target)]
+        if spec.dv % MULTIPLE or not MULTIPLE <= spec.dv <= WHOLE_TILES[-1]:
+            right = f"expected a multiple of {MULTIPLE} from {MULTIPLE} to {WHOLE_TILES[-1]}"
             reasons.append(Reason("dv", spec.dv, "no tile holds so many channels in whole vectors", right))
         return reasons
 
     def kernels(self, target: Target) -> list[CombineSpec]:
         outs = [one for one in DTYPES if one != "fp8" or target.fp8]
         kinds = [(word, False) for word in QUERIES] + [("start", True)]
-        return [CombineSpec(out, dv, True, *kind) for out in outs for dv in CHANNEL_TILES for kind in kinds]
+        return [CombineSpec(out, dv, True, *kind) for out in outs for dv in WHOLE_TILES for kind in kinds]
 
     def arrays(self, problem: CombineProblem) -> tuple[ArraySpec, ...]:
         batch, head, row = problem.o_strides

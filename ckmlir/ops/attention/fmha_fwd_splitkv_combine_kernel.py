@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from math import inf
 from typing import Any
 
 from ckmlir.dialect.distribution_builders import coalesced
@@ -33,11 +33,10 @@ from ckmlir.lang import (
 from ckmlir.ops.attention.fmha_fwd_splitkv_combine import MULTIPLE, VECTOR, WAVES, CombineSpec
 from ckmlir.ops.attention.loop.heads_kernel import rows_of_head
 from ckmlir.ops.attention.loop.work_kernel import side_of
+from ckmlir.ops.precision import LN_2, LOG2_E
 from ckmlir.targets import Target
 
 UNSIGNED = (1 << 32) - 1
-INFINITY = float("inf")
-LOG2_E = math.log2(math.e)
 SCHEDULE = "schedule combine 1; ahead load 2"
 
 
@@ -80,7 +79,7 @@ def build(spec: CombineSpec, target: Target) -> Kernel:
         def logarithms(pointer: Any) -> Any:
             return view(pointer.offset(row), (queries.length,), (1,)).pad(rows).window((rows,), (first,))
 
-        nothing = [zeros(tile, "f32", lies), full((rows,), -INFINITY, "f32", by_row), zeros((rows,), "f32", by_row)]
+        nothing = [zeros(tile, "f32", lies), full((rows,), -inf, "f32", by_row), zeros((rows,), "f32", by_row)]
         with loop(0, parts, 1, carry=nothing, schedule=Schedule.parse(SCHEDULE)) as step:
             o, before, total = step.carried
             with stage("load"):
@@ -88,7 +87,7 @@ def build(spec: CombineSpec, target: Target) -> Kernel:
                 lse = load(logarithms(given.lse_parts.offset(behind(step.index))), by_row)
             with stage("add"):
                 largest = maximum(before, lse)
-                shift = where(largest > -INFINITY, largest, 0.0)
+                shift = where(largest > -inf, largest, 0.0)
                 decay, weight = (exp2((power - shift) * LOG2_E) for power in (before, lse))
                 step.carry(o * decay[:, None] + one * weight[:, None], largest, total * decay + weight)
         o, largest, total = step.results
@@ -98,6 +97,6 @@ def build(spec: CombineSpec, target: Target) -> Kernel:
         place = rows_of_head(given, "o", head, queries, spec.dv, MULTIPLE if spec.out != "f32" else VECTOR)
         store(cast(mean, spec.out), place.pad(*tile).window(tile, (first, 0)))
         if spec.lse:
-            store(where(none, -INFINITY, largest + log2(some) * math.log(2)), logarithms(given.lse))
+            store(where(none, -inf, largest + log2(some) * LN_2), logarithms(given.lse))
 
     return combine

@@ -35,7 +35,7 @@ from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
 from ckmlir.ops.schedules import EDGE as EDGES
 from ckmlir.ops.schedules import parse as parse_schedule
-from ckmlir.ops.spec import Reason, by, not_a_choice, not_powers_of_two
+from ckmlir.ops.spec import Reason, by, no_such_float, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
 
 VALUES = ("", "fp8", "f16", "bf16")
@@ -91,8 +91,7 @@ def _sides(spec: FmhaFwdSpec) -> Iterator[Reason]:
 
 
 def _output(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
-    if spec.out == "fp8" and not target.fp8:
-        yield Reason("out", spec.out, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
+    yield from no_such_float("out", spec.out, target)
     able = ("f32",) if spec.split else OUTPUTS.get(spec.dtype, (spec.out,))
     if spec.out not in able:
         what = "parts of O" if spec.split else f"O of {spec.dtype} attention"
@@ -102,8 +101,7 @@ def _output(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
 
 
 def _values(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
-    if spec.v_dtype == "fp8" and not target.fp8:
-        yield Reason("v_dtype", spec.v_dtype, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
+    yield from no_such_float("v_dtype", spec.v_dtype, target)
 
 
 def _scaled(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:

@@ -12,14 +12,13 @@ from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.spec import by
 from ckmlir.ops.tensors.arrays import checked_strides
+from ckmlir.targets.cdna import ACCESS_BYTES
 
 if TYPE_CHECKING:
     from random import Random
 
 ROW_MULTIPLE = 16
 """Elements of which all distances are multiples for every type."""
-VECTOR_BYTES = 16
-"""Rows of a head are whole vectors of as many bytes, the widest that a lane loads."""
 MOST_ROWS = 256
 """Of a block of queries or keys, in any schedule."""
 SIZES = {"q": ("h", "sq", "d"), "k": ("hk", "sk", "d"), "v": ("hk", "sk", "dv"), "o": ("h", "sq", "dv")}
@@ -82,14 +81,14 @@ def checked_head_strides(
     middle = (heads, rows) if layout == "bhsd" else (rows, heads)
     array_spec(name, (batches, *middle, channels), dtype, "in", limited=limited)  # refuses what is too large
     if given is None:
-        length = ceil_div(channels * size, VECTOR_BYTES) * VECTOR_BYTES // size  # of V in columns, with any keys
+        length = ceil_div(channels * size, ACCESS_BYTES) * ACCESS_BYTES // size  # of V in columns, with any keys
         inner = (rows * length, length) if layout == "bhsd" else (length, heads * length)
         batch, head, row = heads * rows * length, *inner
     else:
         batch, head, row = given
-        key, multiple = f"{name}_strides={by(given)}", VECTOR_BYTES // size
+        key, multiple = f"{name}_strides={by(given)}", ACCESS_BYTES // size
         if wrong := [stride for stride in given if stride % multiple]:
-            right = f"expected multiples of {multiple}, whole vectors of {VECTOR_BYTES} bytes"
+            right = f"expected multiples of {multiple}, whole vectors of {ACCESS_BYTES} bytes"
             raise RequestError(f"{key}: {wrong[0]} elements of {dtype}; {right}")
         if row < channels:
             raise RequestError(f"{key}: rows have {channels} channels; expected at least that from one to the next")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,7 +12,7 @@ from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import scored
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.precision import OVERFLOW, UNIT, products_lost
+from ckmlir.ops.precision import LOG2_E, OVERFLOW, UNIT, products_lost
 from ckmlir.targets import Target
 
 LARGEST = {"f16": 65504.0, "bf16": OVERFLOW, "f32": OVERFLOW}
@@ -65,7 +64,7 @@ def silu_tolerances(problem: Problem, arrays: Mapping[str, Array], target: Targe
     scale = abs(_scale(problem))
     flushes = not target.has("mfma_denormals")
     smallest = dtype.least_normal if flushes else dtype.underflow
-    size = problem.d * max(1.0, problem.score_scale * math.log2(math.e))
+    size = problem.d * max(1.0, problem.score_scale * LOG2_E)
     atol, free = np.zeros(problem.shape("o")), np.ones(problem.shape("o"), np.bool_)
     bounds, frees = problem.by_head(atol), problem.by_head(free)
     for one in scored(problem, arrays):

@@ -22,7 +22,6 @@ times f32's least normal number, and sums of one are multiplied by more than tha
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -32,7 +31,7 @@ from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import lse_rows, lse_shape, scored, softmax
 from ckmlir.ops.attention.schedule_choice import SLACK
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.precision import LEAST_EXPONENTIAL
+from ckmlir.ops.precision import LEAST_EXPONENTIAL, LOG2_E
 
 REACH = {"f16": 13.0, "bf16": 80.0, "f32": 80.0}
 """By type of P: f16 is normal from 2^-14 on and ends below 2^16; the others have f32's exponents, a few of which sums
@@ -54,7 +53,7 @@ def taken_from(bound: float, dtype: str) -> str:
     """What weights of scores (natural exponents) of at most this magnitude, rounded to a type, may be taken from:
     `level` for one exponent, `lazy` for one that follows their sum, `apart` for one from which those of a block may be
     apart, nothing for the largest score alone."""
-    exponent = bound * math.log2(math.e)
+    exponent = bound * LOG2_E
     if exponent <= REACH.get(dtype, 0.0):
         return "level"
     if exponent <= SPREAD.get(dtype, 0.0):

@@ -23,9 +23,9 @@ class Scored(Struct, frozen=True):
     values: Array
 
 
-def scored(problem: Problem, arrays: Mapping[str, Array], most: int | None = None) -> Iterator[Scored]:
-    """All queries of all heads, at most so many at a time."""
-    for place in problem.places(arrays, most or REFERENCE_ROWS):
+def scored(problem: Problem, arrays: Mapping[str, Array]) -> Iterator[Scored]:
+    """All queries of all heads, at most REFERENCE_ROWS at a time."""
+    for place in problem.places(arrays, REFERENCE_ROWS):
         query, (key, value) = problem.queries_of(place, arrays), problem.keys_of(place, arrays)
         with np.errstate(invalid="ignore"):
             scores = problem.score_scale * (query @ key.T)

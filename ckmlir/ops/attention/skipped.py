@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,6 +11,7 @@ from ckmlir.ops.attention.part import weight_parts
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import lse_rows, lse_shape, scored, softmax
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.precision import LN_2
 
 
 def skipped_error(
@@ -32,7 +32,7 @@ def skipped_error(
         weights, _ = softmax(one.scores, logits)
         largest = np.maximum(one.scores.max(axis=1, initial=-np.inf), logits.max(initial=-np.inf))
         with np.errstate(invalid="ignore"):
-            limit = largest - threshold * math.log(2) + 2 * lse_rows(problem, error, place)
+            limit = largest - threshold * LN_2 + 2 * lse_rows(problem, error, place)
             small = np.nan_to_num(np.where(one.scores <= limit[:, None], weights, 0.0))
             sizes = np.nan_to_num(np.abs(one.values))
             left = np.maximum(1 - small.sum(axis=1), 1e-9)

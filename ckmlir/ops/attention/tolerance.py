@@ -16,7 +16,7 @@ from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import REFERENCE_ROWS, lse_rows, lse_shape, scored
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
-from ckmlir.ops.precision import OVERFLOW, products_lost, through_jumps
+from ckmlir.ops.precision import LOG2_E, OVERFLOW, products_lost, through_jumps
 from ckmlir.ops.request import LEAST_NORMAL_F32
 from ckmlir.ops.tensors.rounding import saturated, underflow
 from ckmlir.targets import Target
@@ -177,7 +177,7 @@ def _lengths(rows: Array) -> Array:
 def _overflowing(problem: Problem, query: Array, key: Array) -> Array:
     """Queries with scores that f32 may not hold, whatever the order of their sums."""
     sizes = [np.nan_to_num(np.abs(rows), posinf=0) for rows in (query, key)]
-    scale = max(1.0, problem.score_scale * math.log2(math.e))
+    scale = max(1.0, problem.score_scale * LOG2_E)
     if problem.d * scale * sizes[0].max(initial=0.0) * sizes[1].max(initial=0.0) < OVERFLOW:
         return np.zeros(len(query), np.bool_)
     found: Array = ((sizes[0] @ sizes[1].T) * scale >= OVERFLOW).any(axis=1)

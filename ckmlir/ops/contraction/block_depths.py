@@ -7,10 +7,8 @@ from ckmlir.ops.contraction.wishes import elements_in
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.targets import Target
+from ckmlir.targets.cdna import ACCESS_BYTES
 from ckmlir.targets.timing import lds_cycles
-
-VECTOR_BYTES = 16
-"""The widest access of a lane."""
 
 
 def bound_by_lds(schedule: str, dtype: str, target: Target) -> bool:
@@ -21,13 +19,13 @@ def bound_by_lds(schedule: str, dtype: str, target: Target) -> bool:
     """
     plan, (rows, columns) = parse_schedule(SCHEDULES[schedule]), FOUR_WAVES
     depth = elements_in(128, dtype)
-    access = target.wave_size * VECTOR_BYTES
+    access = target.wave_size * ACCESS_BYTES
     lds = 0.0
     for tensor, sharing in (("a", columns), ("b", rows)):
         if plan.path_of(tensor) != "straight":
             accesses = MEDIUM * 128 / access
-            lds += accesses * sharing * lds_cycles(target, "read", VECTOR_BYTES).busy
-            lds += accesses * lds_cycles(target, "write", VECTOR_BYTES).busy
+            lds += accesses * sharing * lds_cycles(target, "read", ACCESS_BYTES).busy
+            lds += accesses * lds_cycles(target, "write", ACCESS_BYTES).busy
     able = target.mfmas(dtype)
     return bool(able) and lds >= 2 * MEDIUM * MEDIUM * depth / target.mfma_rate(able[0])
 

@@ -15,7 +15,6 @@ from ckmlir.ops.contraction.sparsity import index_bytes
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources
 from ckmlir.ops.schedules import parse as parse_schedule
-from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 REGISTERS_PER_LOAD = 2
@@ -34,18 +33,6 @@ waves take turns and read all of a phase in theirs: with 256 x 256 x 128 by eigh
 takes 70 more registers with such a B of fp8, two times 32."""
 TURNED_ELEMENTS = 16
 """Of packed elements that share bytes across K a lane has at least so many, which are turned together."""
-MOST_RESIDENT = 2
-"""Workgroups of a compute unit that a persistent kernel counts on: more do not hide more, and each has a last turn."""
-
-
-def workgroups_a_unit(spec: ContractionSpec, target: Target) -> int:
-    """How many workgroups a compute unit holds at a time, as far as is known before the kernel is compiled: as LDS and
-    the registers of its tiles allow.
-    """
-    need = block_resources(spec)
-    waves_a_simd = -(-spec.wave_count // target.simds)
-    registers = target.registers.vector_total // max(need.registers * 5 // 4, 1) // waves_a_simd
-    return max(min(target.lds_bytes // max(need.lds, 1), registers, MOST_RESIDENT), 1)
 
 
 def block_resources(spec: ContractionSpec) -> Resources:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Tile, cast, coordinates, loop, mma, stage, to_lds, where, zeros
+from ckmlir.lang.views import Amount
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.operands_kernel import array
-from ckmlir.ops.contraction.rows_kernel import Amount, Put, Rows
+from ckmlir.ops.contraction.rows_kernel import Put, Rows
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.ops.schedules import CHAIN
 from ckmlir.targets import Target

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ckmlir.ops.contraction.block_depths import VECTOR_BYTES, depth_of
+from ckmlir.ops.contraction.block_depths import depth_of
 from ckmlir.ops.contraction.block_sizes import FOUR_WAVES, LARGE, MEDIUM, NARROW, SMALL, TALL_WAVES
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.targets import Target
+from ckmlir.targets.cdna import ACCESS_BYTES
 
 MANY_GROUPS = 4
 """Of scales in a step, at least: beside them and the offsets of loads a long instruction's sums have no registers."""
@@ -52,7 +53,7 @@ def crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[Pl
             yield small._replace(waves=FOUR_WAVES)
     elif groups or narrow or (wish.partial and straight and wish.layout[0] == "C"):
         whole = any(one.n > NARROW and one.k == wish.group for one in target.mfmas(wish.dtype, wish.dtype))
-        beside_loads = many and wish.load_bytes < VECTOR_BYTES
+        beside_loads = many and wish.load_bytes < ACCESS_BYTES
         columns = NARROW if groups and wish.column_scales and (along or beside_loads or whole) else 0
         yield Plan(schedule, (size, size, depth), TALL_WAVES, columns)
         if (groups and narrow) or ((groups or narrow) and wish.column_scales):

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from ckmlir.ops.contraction.block_depths import VECTOR_BYTES, bound_by_lds, depth_of
+from ckmlir.ops.contraction.block_depths import bound_by_lds, depth_of
 from ckmlir.ops.contraction.block_sizes import EIGHT_WAVES, FOUR_WAVES, LARGE, MEDIUM, NARROW, SMALL, TALL_WAVES
 from ckmlir.ops.contraction.contraction_spec import accumulator_type
 from ckmlir.ops.contraction.crowded import crowded
@@ -31,6 +31,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.targets import Target
+from ckmlir.targets.cdna import ACCESS_BYTES
 
 SIZES = (16, 32, SMALL, MEDIUM, LARGE)
 """Rows and columns of blocks for requests that no preferred one goes with."""
@@ -178,7 +179,7 @@ def _runs_beside(wish: Wish, target: Target) -> bool:
 def _copies_alone(wish: Wish, target: Target) -> bool:
     """Whether no compute unit has a second block that runs beside the first, and operands are copied to LDS as they
     lie, full vectors along K."""
-    lies = wish.read_layout == "RC" and not wish.computed and wish.load_bytes == VECTOR_BYTES in target.direct_to_lds
+    lies = wish.read_layout == "RC" and not wish.computed and wish.load_bytes == ACCESS_BYTES in target.direct_to_lds
     medium = wish.block is None and min(wish.m, wish.n) > SMALL and wish.arrays <= MOST_OF_ONE_PRODUCT
     return lies and medium and wish.group >= LEAST_GROUP_OF_COPIED and wish.blocks(MEDIUM) <= target.compute_units
 

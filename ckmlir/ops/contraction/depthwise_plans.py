@@ -12,7 +12,7 @@ from ckmlir.ops.contraction.depthwise import NO_INSTRUCTION, DepthwiseSpec
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources
 from ckmlir.ops.scalars import ceil_div
-from ckmlir.ops.spec import Reason
+from ckmlir.ops.spec import Reason, no_such_float
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -122,8 +122,7 @@ def invalid_vectors(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
         yield Reason("slices", spec.slices, "a lane's few sums leave at once", "expected 1x1")
     if spec.dtype == "xf32" or spec.batch or spec.taken:
         yield Reason("dtype", spec.dtype, "vector arithmetic multiplies what images hold", "expected another, no batch")
-    elif spec.dtype in ("fp8", "bf8") and target.fp8 is None:
-        yield Reason("dtype", spec.dtype, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
+    yield from no_such_float("dtype", spec.dtype, target)
     if spec.b_dtype and {spec.dtype, spec.b_dtype} != {"fp8", "bf8"}:
         why = f"images of {spec.dtype} have weights of the same type"
         yield Reason("b_dtype", spec.b_dtype, why, "expected dtype and b_dtype of fp8 and bf8, or no b_dtype")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from ckmlir.ops.contraction.block_depths import VECTOR_BYTES
 from ckmlir.ops.contraction.block_sizes import CACHE_LINE, FOUR_WAVES, SMALL
 from ckmlir.ops.contraction.low_blocks import LOOPS, MOST_ROWS, LowBlocks, low_blocks
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
+from ckmlir.targets.cdna import ACCESS_BYTES
 
 LOW, HIGH = 16, 32
 """Rows of blocks: of the shortest matrix instructions; and of products that would read B more than twice."""
@@ -56,7 +56,7 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
     pairs = itertools.product(_shapes(wish), able_schedules(wish, schedules))
     low, *others = sorted(pairs, key=lambda pair: cycles_of(wish, pair[0], pair[1], target))
     if _in_squares(wish, low[0], target):
-        if wish.merged and wish.load_bytes == VECTOR_BYTES:
+        if wish.merged and wish.load_bytes == ACCESS_BYTES:
             deep = (SMALL, SMALL, elements_in(TWO_LINES[0], wish.dtype))
             yield from (Plan(name, deep, FOUR_WAVES) for name in schedules)
         return

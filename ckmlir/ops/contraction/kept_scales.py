@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import math
 
-from ckmlir.ops.contraction.block_resources import MOST_RESIDENT, block_resources
+from ckmlir.ops.contraction.block_resources import block_resources
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.past_lds import LEAST_STEPS_OF_STRAIGHT
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.scaling import ScaleSpec
+from ckmlir.ops.resources import MOST_RESIDENT
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.records import replace
 from ckmlir.targets import Target

@@ -28,6 +28,7 @@ from ckmlir.ops.list_keys import Lengths, Numbers, Words
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Key, Pitch, Real, RequestError
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.tensors.expression_key import ExpressionKey
+from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
 
 SIZES = (
     Integer("m", 512, "rows of C"),
@@ -44,8 +45,7 @@ TYPE_KEYS = (
     ),
     Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS),
 )
-FLOATS_OF_8 = ("fp8", "bf8")
-OF_B = Choice("b_dtype", None, "of B, where both are 8-bit floats; by default dtype", FLOATS_OF_8)
+OF_B = Choice("b_dtype", None, "of B, where both are 8-bit floats; by default dtype", EIGHT_BIT_FLOATS)
 PAIR_KEYS = (TYPE_KEYS[0], OF_B, *TYPE_KEYS[1:])
 """Types of products whose A and B may differ in theirs."""
 PITCHES = (
@@ -172,8 +172,8 @@ def check_scalars(values: Mapping[str, Any], op: str, used: Collection[str]) -> 
 def b_type(values: Mapping[str, Any]) -> str:
     """Of the matrices B where it is not that of A; "": the same. Raises RequestError for 8-bit floats beside others."""
     other = values.get("b_dtype") or ""
-    if other in FLOATS_OF_8 and values["dtype"] in OUTPUTS.keys() - FLOATS_OF_8:
-        right = f"dtype={'|'.join(FLOATS_OF_8)}"
+    if other in EIGHT_BIT_FLOATS and values["dtype"] in OUTPUTS.keys() - EIGHT_BIT_FLOATS:
+        right = f"dtype={'|'.join(EIGHT_BIT_FLOATS)}"
         raise RequestError(f"b_dtype={other}: beside dtype={values['dtype']}; expected {right}, or no b_dtype")
     return "" if other == values["dtype"] else str(other)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ckmlir.ops.contraction.block_depths import VECTOR_BYTES, bound_by_lds, depth_of
+from ckmlir.ops.contraction.block_depths import bound_by_lds, depth_of
 from ckmlir.ops.contraction.block_sizes import EIGHT_WAVES, FOUR_WAVES, LARGE, MEDIUM, NARROW, SMALL, TALL_WAVES
 from ckmlir.ops.contraction.few_rows import filled
 from ckmlir.ops.contraction.wishes import Plan, Wish, bits_of
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
+from ckmlir.targets.cdna import ACCESS_BYTES
 
 COPIED = "async_wide_carried"
 """What large blocks have where both operands go straight to LDS as they lie: four waves read half as much of LDS as
@@ -73,7 +74,7 @@ def pays_large(wish: Wish, schedule: str, waves: tuple[int, int], target: Target
     ragged = any(size % step for size, step in ((wish.m, LARGE), (wish.n, LARGE), (wish.k, deepest)))
     return (
         ceil_div(wish.m, LARGE) * ceil_div(wish.n, LARGE) >= target.compute_units
-        and wish.load_bytes == VECTOR_BYTES
+        and wish.load_bytes == ACCESS_BYTES
         and transposed * (1 + bits8) + 2 * ragged <= 2
         and not (wish.computed and bits8)
         and depth_of(LARGE, schedule, wish.dtype, target) == deepest
@@ -102,7 +103,7 @@ def _pays_turns(wish: Wish, preferred: str, target: Target) -> bool:
     """
     if wish.schedule is not None or wish.waves not in (None, EIGHT_WAVES) or wish.arrays > 2 or wish.computed:
         return False
-    if wish.layout[:2] != "RC" or wish.load_bytes < VECTOR_BYTES or bits_of(wish.dtype) > 16:
+    if wish.layout[:2] != "RC" or wish.load_bytes < ACCESS_BYTES or bits_of(wish.dtype) > 16:
         return False
     if 0 in (wish.m, wish.n, wish.k) or wish.k % depth_of(LARGE, PING_PONG, wish.dtype, target):
         return False

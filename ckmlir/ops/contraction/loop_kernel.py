@@ -6,10 +6,9 @@ from typing import Any, Protocol
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Scalar, Tile, loop, stage, to_lds
 from ckmlir.lang.carried import Carried
+from ckmlir.lang.views import Amount
 from ckmlir.ops.contraction.accumulation_kernel import Accumulation
 from ckmlir.records import replace
-
-Amount = Scalar | int
 
 
 class Operand(Protocol):

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 
 from ckmlir.lang import Pointer, Scalar, View, view
+from ckmlir.lang.views import Amount
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.merged import SIDES
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.windows import parse_windows
 from ckmlir.ops.tensors.tiling import STRIDED, UNIT
-
-Amount = Scalar | int
 
 
 def distance_arguments(spec: ContractionSpec) -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ckmlir.ops.contraction.block_depths import VECTOR_BYTES, bound_by_lds, depth_of
+from ckmlir.ops.contraction.block_depths import bound_by_lds, depth_of
 from ckmlir.ops.contraction.block_sizes import MEDIUM, NARROW, SMALL
 from ckmlir.ops.contraction.wishes import Wish, elements_in
 from ckmlir.targets import Target
+from ckmlir.targets.cdna import ACCESS_BYTES
 
 STRAIGHT = "straight_single"
 """The schedule of sums of groups, each of which one instruction takes (`takes_straight`): a step reads and writes half
@@ -49,7 +50,7 @@ def goes_past_lds(wish: Wish, target: Target) -> bool:
     registers of waves side by side: one plain product in full vectors along K, of which lanes of a short instruction
     take whole requests of L1.
     """
-    lies = wish.read_layout == wish.layout[:2] == "RC" and wish.in_lines and wish.load_bytes == VECTOR_BYTES
+    lies = wish.read_layout == wish.layout[:2] == "RC" and wish.in_lines and wish.load_bytes == ACCESS_BYTES
     other = wish.merged or wish.patches or wish.sparse or wish.computed or wish.converts or wish.powers
     plain = wish.arrays == 2 and not other
     medium = wish.block is None and wish.waves is None and min(wish.m, wish.n) > SMALL
@@ -62,4 +63,4 @@ def goes_past_lds(wish: Wish, target: Target) -> bool:
 def takes_group(wish: Wish, target: Target) -> bool:
     """Whether a short instruction takes a whole group of one product, in full vectors."""
     whole = any((one.n, one.k) == (NARROW, wish.group) for one in target.mfmas(wish.dtype, wish.dtype))
-    return whole and wish.arrays <= MOST_OF_ONE_PRODUCT and wish.load_bytes >= VECTOR_BYTES
+    return whole and wish.arrays <= MOST_OF_ONE_PRODUCT and wish.load_bytes >= ACCESS_BYTES

@@ -356,8 +356,7 @@ class Problem(Struct, frozen=True):
     def parted(self) -> Problem:
         """The partial sums of one part, packed in rows of whole vectors: what a kernel computes for a workspace."""
         dtype = accumulator_type(self.dtype)
-        vector = 16 // find_dtype(dtype).bytes
-        pitch = max(-(-self.n // vector), 1) * vector
+        pitch = find_dtype(dtype).whole_vectors(self.n)
         whole = pitch * max(self.c_rows, 1)
         distances = tuple(whole * prod(self.batch[place + 1 :]) for place in range(len(self.batch)))
         names = output_names(self.products, partial=True)

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.reach import NEAR
 from ckmlir.lang import Pointer, Scalar, Tile, View, Window, atomic_add, gather, load, scatter, scatter_add, store
-
-Amount = Scalar | int
+from ckmlir.lang.views import Amount
 
 
 class Rows(Protocol):

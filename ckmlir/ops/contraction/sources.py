@@ -15,10 +15,11 @@ from msgspec import Struct
 from ckmlir.ops.arrays import alignment
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.shuffle import COLUMNS, shuffled_shape, unshuffle_b
+from ckmlir.ops.contraction.side import TYPES
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype, numpy_dtype
 from ckmlir.ops.packing import unpack_values
-from ckmlir.ops.precision import LEAST_NORMAL, PRECISIONS, through_jumps
-from ckmlir.ops.request import RequestError
+from ckmlir.ops.precision import PRECISIONS, through_jumps
+from ckmlir.ops.request import LEAST_NORMAL_F32, RequestError
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.tensors.expression import check_f64, evaluate_exactly, parse, read_expression
 from ckmlir.ops.tensors.rounding import Bounded, bounded_error, saturated
@@ -27,7 +28,6 @@ from ckmlir.targets import Target
 MOST = 4
 """Arrays that an operand may be made of; CK Tile's example has two."""
 NAMES = {operand: tuple(f"{operand}{place}" for place in range(MOST)) for operand in "ab"}
-TYPES = ("f16", "bf16", "f32", "f64", "fp8", "bf8", "i8", "i32")
 BOUND = 2.0**100
 """Above it nothing is promised of `cast(…, bounded=True)`."""
 ROWS = {"a": "m", "b": "n"}
@@ -211,7 +211,7 @@ def as_bounded(values: Array, error: Array) -> Array:
     and smaller ones may become zero.
     """
     sizes = np.abs(values)
-    found: Array = np.where(sizes < LEAST_NORMAL, np.maximum(error, sizes), error)
+    found: Array = np.where(sizes < LEAST_NORMAL_F32, np.maximum(error, sizes), error)
     return np.where(sizes >= BOUND, np.inf, found)
 
 

@@ -36,13 +36,14 @@ from msgspec.structs import replace
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import accumulator_type
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.precision import LEAST_NORMAL, OVERFLOW
+from ckmlir.ops.precision import OVERFLOW
+from ckmlir.ops.request import LEAST_NORMAL_F32
 
 XF32_UNIT = 2.0**-10
 """In relation to a number, the last place of xf32's mantissa."""
 LARGEST = {"f64": float(np.finfo(np.float64).max), "xf32": OVERFLOW * (1 - XF32_UNIT)}
 """Input dtype -> magnitudes from which on sums, or inputs, may be infinite, where that is not f32's."""
-VANISHING = {"xf32": LEAST_NORMAL * XF32_UNIT}
+VANISHING = {"xf32": LEAST_NORMAL_F32 * XF32_UNIT}
 """Input dtype -> magnitudes below which rounding may make inputs zero."""
 
 
@@ -96,7 +97,7 @@ def _rounded_inputs(a: Array, b: Array) -> Array:
     """How far sums of products may move when both factors are rounded to xf32."""
     sizes = [np.abs(values.astype(np.float64)) for values in (a, b)]
     sizes = [np.where(np.isfinite(size), size, 0.0) for size in sizes]
-    errors = [np.where(size > 0, np.maximum(size, LEAST_NORMAL), 0.0) * XF32_UNIT for size in sizes]
+    errors = [np.where(size > 0, np.maximum(size, LEAST_NORMAL_F32), 0.0) * XF32_UNIT for size in sizes]
     moved: Array = errors[0] @ (sizes[1] + errors[1]) + sizes[0] @ errors[1]
     return moved
 

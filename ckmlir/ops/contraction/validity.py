@@ -40,7 +40,7 @@ from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
-from ckmlir.ops.spec import Reason, not_a_choice, not_positive, not_powers_of_two
+from ckmlir.ops.spec import Reason, no_such_float, not_a_choice, not_positive, not_powers_of_two
 from ckmlir.ops.tensors.expression import check_f64, parse
 from ckmlir.ops.tensors.linearity import is_linear
 from ckmlir.ops.tensors.tiling import STRIDED, UNIT
@@ -252,8 +252,7 @@ def _narrow_floats(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     beside = [("side", SideSpec.parse(text).dtype) for text in spec.side]
     beside += [(f"{one.name[0]}_types", one.dtype) for one in map(SourceSpec.parse, spec.sources)]
     for field, dtype in (("out", spec.out), *beside):
-        if dtype in ("fp8", "bf8") and target.fp8 is None:
-            yield Reason(field, dtype, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
+        yield from no_such_float(field, dtype, target)
 
 
 def _expression(spec: ContractionSpec, target: Target) -> Iterator[Reason]:

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced, in_quads
 from ckmlir.lang import Pointer, Scalar, Tile, View, Window, view
+from ckmlir.lang.views import Amount
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.depthwise import DepthwiseSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.operands_kernel import Matrix, array
-from ckmlir.ops.contraction.rows_kernel import Amount, Following, Rows
+from ckmlir.ops.contraction.rows_kernel import Following, Rows
 from ckmlir.ops.contraction.windows import WindowsSpec
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.ops.tensors.sliding import slide

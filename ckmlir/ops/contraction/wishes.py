@@ -14,11 +14,11 @@ from ckmlir.ops.contraction.side import SideSpec, SideTensor
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
+from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
 
 NARROWEST_FOR_TWO_STEPS = 4
 """Bytes of a load below which a loop is not given two steps: a block takes many narrow loads, each with a comparison,
 and scalar registers do not hold them twice."""
-FLOATS_OF_8_BITS = ("fp8", "bf8")
 _COMPARED_DEPTH = 32
 """Elements along K of steps each of whose rows is compared with the end of K: scalar registers have room for so many
 outcomes. With whole steps fp8 of 1001 x 1003 x 999 spills 64 on gfx942, with 64 elements i8 spills 3 on gfx90a, and
@@ -189,7 +189,7 @@ def _scale_load(problem: Problem) -> int:
 def _has_powers(problem: Problem, target: Target) -> bool:
     """See `Wish.powers`."""
     types = {problem.dtype, problem.b_dtype or problem.dtype}
-    alike = types == {"fp4"} or types <= set(FLOATS_OF_8_BITS)
+    alike = types == {"fp4"} or types <= set(EIGHT_BIT_FLOATS)
     loaded = all(one.is_power and one.in_dwords for one in problem.scaling)
     return alike and bool(problem.scaling) and loaded and not problem.taken(target)
 
@@ -223,7 +223,7 @@ def is_crowded(sides: Iterable[SideTensor | SideSpec], out: str, align: int) -> 
     """
     matrices = matrices_of(sides)
     single = align == 1
-    return matrices > 2 - single - (single and out in FLOATS_OF_8_BITS)
+    return matrices > 2 - single - (single and out in EIGHT_BIT_FLOATS)
 
 
 def matrices_of(sides: Iterable[SideTensor | SideSpec]) -> int:

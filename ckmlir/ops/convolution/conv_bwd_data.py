@@ -36,7 +36,7 @@ from ckmlir.ops.contraction.reciprocals import reciprocal
 from ckmlir.ops.contraction.residues import Residues
 from ckmlir.ops.contraction.side import MOST
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
-from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
+from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem, as_shaped, groups_first
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Words
 from ckmlir.ops.operator import Launch
@@ -167,13 +167,8 @@ class ConvBwdData(ConvolutionOperator):
         flat = batched(flat, (shapes.g,), alone)
         met = shapes.sliding.met(arrays["dy"])
         # (n, image…, window…, g, k) and (g, k, window…, c), K being (window…, k)
-        joined = {"a": np.moveaxis(met, -2, 0), "b": np.moveaxis(arrays["w"], 1, -2)}
-        for one in problem.side:
-            joined[one.name] = arrays[one.name]
-            if one.kind == "full":
-                joined[one.name] = np.moveaxis(arrays[one.name], -2, 0)
-        wanted = {array.name: array.shape for array in flat.arrays()}
-        return flat, {name: values.reshape(wanted[name]) for name, values in joined.items()}
+        joined = {"a": np.moveaxis(met, -2, 0), "b": np.moveaxis(arrays["w"], 1, -2), **groups_first(problem, arrays)}
+        return flat, as_shaped(flat, joined)
 
     def _shaped(self, problem: ConvolutionProblem, values: Array) -> Array:
         shapes = problem.shapes

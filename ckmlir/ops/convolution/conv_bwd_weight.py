@@ -40,7 +40,7 @@ from ckmlir.ops.contraction.problem import Batch, Problem
 from ckmlir.ops.contraction.residues import CHANNELS
 from ckmlir.ops.contraction.windows import BY_PLACE, Windows, WindowsSpec
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
-from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
+from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem, as_shaped
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import Launch, Step
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
@@ -173,8 +173,7 @@ class ConvBwdWeight(ConvolutionOperator):
         found, _ = shapes.sliding.patches(arrays["x"])
         joined = {"a": np.moveaxis(arrays["dy"], -2, 0), "b": np.moveaxis(found, -2, 0)}
         joined |= {one.name: arrays[one.name] for one in problem.side}
-        wanted = {array.name: array.shape for array in flat.arrays()}
-        return flat, {name: values.reshape(wanted[name]) for name, values in joined.items()}
+        return flat, as_shaped(flat, joined)
 
     def _shaped(self, problem: ConvolutionProblem, values: Array) -> Array:
         return values.reshape(problem.shapes.w)

@@ -45,7 +45,7 @@ from ckmlir.ops.contraction.problem import Batch, Problem
 from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.convolution.filled import Filled
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
-from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
+from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem, as_shaped, groups_first
 from ckmlir.ops.operator import Launch, Run, Step
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import Workspace
@@ -148,13 +148,8 @@ class ConvFwd(ConvolutionOperator):
         alone = {f"{one.name}_batch": (1,) for one in flat.side if one.kind in ("column", "scalar")}
         flat = batched(flat, (shapes.g,), alone)
         found, _ = shapes.sliding.patches(arrays["x"])
-        joined = {"a": np.moveaxis(found, -2, 0), "b": arrays["w"]}
-        for one in problem.side:
-            joined[one.name] = arrays[one.name]
-            if one.kind == "full":
-                joined[one.name] = np.moveaxis(arrays[one.name], -2, 0)
-        wanted = {array.name: array.shape for array in flat.arrays()}
-        return flat, {name: values.reshape(wanted[name]) for name, values in joined.items()}
+        joined = {"a": np.moveaxis(found, -2, 0), "b": arrays["w"], **groups_first(problem, arrays)}
+        return flat, as_shaped(flat, joined)
 
     def _shaped(self, problem: ConvolutionProblem, values: Array) -> Array:
         shapes = problem.shapes

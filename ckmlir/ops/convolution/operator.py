@@ -341,6 +341,17 @@ class ConvolutionOperator(ContractionOperator):
         return (*found, *(one for array in self._first(problem).values() for one in array.workspaces))
 
 
+def as_shaped(flat: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Arrays in the shapes that a product asks for."""
+    return {array.name: arrays[array.name].reshape(array.shape) for array in flat.arrays() if array.name in arrays}
+
+
+def groups_first(problem: ConvolutionProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The D tensors, those of all elements (…, group, channel) by groups."""
+    given = [(one, arrays[one.name]) for one in problem.side]
+    return {one.name: np.moveaxis(array, -2, 0) if one.kind == "full" else array for one, array in given}
+
+
 def _in_blocks(problem: Problem, block: tuple[int, int, int]) -> Problem:
     """The problem in tall or slim blocks."""
     return replace(problem, block=block, waves=TALL_WAVES, schedule=TALL_SCHEDULE)

@@ -38,7 +38,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
-from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two, unlike
+from ckmlir.ops.spec import Algorithm, Reason, Spec, no_such_float, not_a_choice, not_powers_of_two, unlike
 from ckmlir.ops.tensors.mapping import ALIGN
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
@@ -137,10 +137,7 @@ class CompressSparse(Operator[Problem, CompressSpec]):
     def validate(self, spec: CompressSpec, target: Target) -> list[Reason]:
         reasons = list(not_a_choice(spec, dtype=DTYPES, index_order=ORDERS))
         reasons += not_powers_of_two(spec, "aligns", "base")
-        if spec.dtype in ("fp8", "bf8") and target.fp8 is None:
-            why = f"{target.name} has no 8-bit floating point"
-            reasons.append(Reason("dtype", spec.dtype, why, "expected another, or a chip from gfx942 on"))
-        return reasons
+        return [*reasons, *no_such_float("dtype", spec.dtype, target)]
 
     def mismatches(self, problem: Problem, spec: CompressSpec, target: Target) -> list[Reason]:
         names = {"dtype": problem.dtype, "index_order": problem.index_order}

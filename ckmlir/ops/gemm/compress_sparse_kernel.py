@@ -29,6 +29,7 @@ from ckmlir.ops.contraction.sparse_kernel import view_of_pieces
 from ckmlir.ops.contraction.sparsity import BITS, KEPT, OF, PIECES, index_bytes, kept
 from ckmlir.ops.gemm.compress_sparse import BYTES, HEIGHT, WAVES, CompressSpec
 from ckmlir.targets import Target
+from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
 
 FOURS = 2
 """Of a byte of the index."""
@@ -42,7 +43,7 @@ def build(spec: CompressSpec, target: Target) -> Kernel:
         **dict.fromkeys(("m", "k", "stride", "lda", "ld_index"), i32),
     }  # fmt: skip
 
-    coded = spec.dtype in ("fp8", "bf8")  # numbers of 8 bits would saturate: what is moved are their codes
+    coded = spec.dtype in EIGHT_BIT_FLOATS  # numbers of 8 bits would saturate: what is moved are their codes
 
     @kernel(spec.name, target=target, waves=WAVES, arguments=arguments)
     def compress_sparse(given: Any) -> None:

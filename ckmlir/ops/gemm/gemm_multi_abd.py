@@ -35,11 +35,11 @@ from ckmlir.ops.contraction.keys import (
 )
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.side import TYPES
 from ckmlir.ops.contraction.sources import (
     MOST,
     NAMES,
     ROWS,
-    TYPES,
     are_bounded,
     as_bounded,
     as_weights,

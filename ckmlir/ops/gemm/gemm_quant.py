@@ -50,8 +50,8 @@ from ckmlir.ops.contraction.scaling import MAJORS, Scale
 from ckmlir.ops.contraction.scaling import ZEROS as SHIFTS
 from ckmlir.ops.contraction.tolerance import magnitudes
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
-from ckmlir.ops.precision import LEAST_NORMAL, OVERFLOW, UNIT
-from ckmlir.ops.request import Choice, Flag, Pitch, RequestError
+from ckmlir.ops.precision import OVERFLOW, UNIT
+from ckmlir.ops.request import LEAST_NORMAL_F32, Choice, Flag, Pitch, RequestError
 from ckmlir.targets import Target
 
 DTYPES = ("fp8", "bf8", "i8")
@@ -143,14 +143,14 @@ class GemmQuant(ContractionOperator):
         of_a, *of_b = problem.scaling
         for (a, b), one in zip(matrices(problem, arrays), of_b, strict=True):
             terms = magnitudes(scaled["a"], scaled[one.operand].T)
-            error = ROUNDINGS * UNIT * terms + LEAST_NORMAL * magnitudes(a, b)
+            error = ROUNDINGS * UNIT * terms + LEAST_NORMAL_F32 * magnitudes(a, b)
             rows = of_a.largest(arrays[of_a.name], problem.m, problem.k)
             columns = one.largest(arrays[one.name], problem.n, problem.k)
             with np.errstate(over="ignore", invalid="ignore"):
                 beyond = np.logical_or.outer(np.isinf(rows), np.isinf(columns)) | (np.outer(rows, columns) >= OVERFLOW)
                 beyond |= magnitudes(a, b) * np.maximum.outer(rows, columns) >= OVERFLOW
                 least = np.outer(of_a.least(arrays[of_a.name], problem.m), one.least(arrays[one.name], problem.n))
-                beyond |= (least < LEAST_NORMAL) & ~np.isfinite(a.astype(np.float64) @ b.astype(np.float64))
+                beyond |= (least < LEAST_NORMAL_F32) & ~np.isfinite(a.astype(np.float64) @ b.astype(np.float64))
             worst = np.maximum(worst, np.where(beyond, np.inf, error))
         return super()._tolerance(_plain(problem), scaled, reference, target, worst + moved, added)
 

@@ -25,7 +25,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
-from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two, unlike
+from ckmlir.ops.spec import Algorithm, Reason, Spec, no_such_float, not_a_choice, not_powers_of_two, unlike
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -105,10 +105,7 @@ class ShuffleB(Operator[ShuffleProblem, ShuffleSpec]):
         reasons += not_powers_of_two(spec, "align")
         if not reasons and spec.align * find_dtype(spec.dtype).bytes > 16:
             reasons.append(Reason("align", spec.align, "a vector is wider than 16 bytes", "expected less"))
-        if spec.dtype in ("fp8", "bf8") and target.fp8 is None:
-            why = f"{target.name} has no 8-bit floating point"
-            reasons.append(Reason("dtype", spec.dtype, why, "it starts with gfx942"))
-        return reasons
+        return [*reasons, *no_such_float("dtype", spec.dtype, target)]
 
     def mismatches(self, problem: ShuffleProblem, spec: ShuffleSpec, target: Target) -> list[Reason]:
         reasons = list(unlike(spec, dtype=problem.dtype, layout=problem.layout, columns=problem.columns))

@@ -46,7 +46,7 @@ class RowsSpec(Spec):
     def invalid(self) -> Iterator[Reason]:
         """Why there is no such kernel."""
         yield from not_a_choice(self, dtype=DTYPES)
-        most = 16 // find_dtype(self.dtype).bytes if self.dtype in DTYPES else 1
+        most = find_dtype(self.dtype).widest if self.dtype in DTYPES else 1
         if self.align < 1 or most % self.align:
             yield Reason("align", self.align, "accesses are vectors of up to 16 bytes", f"expected a divisor of {most}")
 

@@ -48,8 +48,6 @@ WORKSPACE = "sums"
 """Kernels' name for sums in f32 of other rows."""
 LARGEST = {"f32": OVERFLOW, "f16": 65504.0, "bf16": 255 * 2.0**120}
 """Sums of sizes from which on a sum on the way may be infinite."""
-LEAST = {"f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126}
-"""The smallest normal numbers."""
 
 
 class Problem(Struct, frozen=True):
@@ -172,7 +170,8 @@ class ScatterRows(Operator[Problem, ScatterRowsSpec]):
         x = np.nan_to_num(np.abs(arrays["x"].astype(np.float64)), posinf=0)
         sizes = self.reference(problem, {"x": x, "ids": ids})["y"]
         added = "f32" if _is_wide(problem, target) else problem.dtype
-        errors = counts * (find_dtype(added).unit_roundoff * sizes + LEAST[added])
+        kind = find_dtype(added)
+        errors = counts * (kind.unit_roundoff * sizes + kind.least_normal)
         free = (sizes >= LARGEST[added]) & ~np.isnan(reference["y"])
         what = f"sums rounded to {added} after each addition, in any order"
         if added == problem.dtype:

@@ -122,9 +122,7 @@ class ExpertsProblem(Struct, frozen=True):
         """The problem whose results a workspace holds before they are summed by token: in rows of whole vectors."""
         dtype = accumulator_type(self.product.dtype) if not self.product.op else "f32"
         dtype = self.product.out if self.reduction == "rounded" else dtype
-        vector = 16 // find_dtype(dtype).bytes
-        pitch = max(-(-self.product.n // vector), 1) * vector
-        product = replace(self.product, out=dtype, ldc=pitch)
+        product = replace(self.product, out=dtype, ldc=find_dtype(dtype).whole_vectors(self.product.n))
         return replace(self, c_rows="entry", reduction=None, product=product, entry_ids=False)
 
 

@@ -23,13 +23,13 @@ from ckmlir.ops.gemm.gemm_quant import GROUPS, scale_of
 from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
 from ckmlir.ops.gemm.mx_gemm import OPERATOR as MX_GEMM
 from ckmlir.ops.request import RequestError
+from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
 from ckmlir.targets.mfma import SCALED_BLOCK
 
 MX = "mx"
 A_SCALES = {**GROUPS, MX: (1, SCALED_BLOCK)}
 B_SCALES = {**A_SCALES, "128x128": (128, 128)}
 """Words -> rows of A (columns of B), and elements along K, that share a scale."""
-EIGHT_BIT_FLOATS = ("fp8", "bf8")
 SCALED = (*EIGHT_BIT_FLOATS, "i8")
 """Types of A and B that have f32 scales."""
 POWERED = ("fp8", "bf8", *PACKED_FLOATS)

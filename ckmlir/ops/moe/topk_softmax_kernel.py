@@ -6,13 +6,14 @@ of nobody and minus infinity as its score: one that is left, and has minus infin
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from ckmlir.lang import Kernel, Scalar, Tile, coordinates, each_element, exp2, full, loop, reduce, where
 from ckmlir.ops.moe.topk_softmax import TopkSoftmaxSpec
+from ckmlir.ops.precision import LOG2_E
 from ckmlir.ops.rows.block_kernel import RowBlock, row_kernel
-from ckmlir.ops.softmax.softmax import LOG2_E
-from ckmlir.ops.softmax.softmax_kernel import INFINITY, inverse_of_total, row_maximum
+from ckmlir.ops.softmax.softmax_kernel import inverse_of_total, row_maximum
 from ckmlir.targets import Target
 
 NOBODY = 2**31 - 1
@@ -23,7 +24,7 @@ def build(spec: TopkSoftmaxSpec, target: Target) -> Kernel:
 
     def body(block: RowBlock) -> None:
         given = block.load("x", 0)
-        scores = block.inside(each_element(lambda one: one.equals(one).select(one, -INFINITY), given), 0, -INFINITY)
+        scores = block.inside(each_element(lambda one: one.equals(one).select(one, -inf), given), 0, -inf)
         best, indices = _choose(block, scores)
         if spec.activation == "softmax" or spec.renormalize:
             largest = row_maximum(block, lambda column: scores)
@@ -59,12 +60,12 @@ def _choose(block: RowBlock, scores: Tile) -> tuple[Tile, Tile]:
     column = coordinates(scores, 1)
     places = each_element(lambda at: (at < block.n).select(at, NOBODY), column) if block.spec.pad_n else column
     none = full(scores.lengths, NOBODY, "i32", block.distribution)
-    with loop(0, block.given.k, 1, carry=[scores, places, block.full(-INFINITY), none]) as step:
+    with loop(0, block.given.k, 1, carry=[scores, places, block.full(-inf), none]) as step:
         left, at, best, indices = step.carried
         score, index = reduce([left, at], 1, _better)
         taken, here = at.equals(index[:, None]), column.equals(step.index)
         step.carry(
-            where(taken, -INFINITY, left), where(taken, NOBODY, at), where(here, score[:, None], best),
+            where(taken, -inf, left), where(taken, NOBODY, at), where(here, score[:, None], best),
             where(here, index[:, None], indices),
         )  # fmt: skip
     _, _, best, indices = step.results

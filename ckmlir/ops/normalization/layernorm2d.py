@@ -18,8 +18,8 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.normalization.norm import Norm, Normalized, NormOptions, NormSpec, norm_keys
-from ckmlir.ops.precision import DENORMAL, LEAST_NORMAL, UNIT, fold_steps, rows_of_numbers
-from ckmlir.ops.request import Choice
+from ckmlir.ops.precision import DENORMAL, UNIT, fold_steps, rows_of_numbers
+from ckmlir.ops.request import LEAST_NORMAL_F32, Choice
 from ckmlir.ops.rows.arrays import RowArray, channels_in
 from ckmlir.ops.rows.layout import MAXIMUM_WHOLE
 from ckmlir.ops.rows.operator import RowProblem
@@ -104,7 +104,7 @@ class Layernorm2d(Norm[Layernorm2dOptions, Layernorm2dSpec]):
             relative = variance_error * inv_std**2 / 2 + 2 * UNIT
             row_error = inv_std * (spread * relative + mean_error + given_error + 2 * UNIT * extent)
             y_error = np.abs(gamma) * row_error[:, None] + 3 * UNIT * (np.abs(y) + np.abs(beta))
-            y_error += (1 + np.abs(gamma)) * LEAST_NORMAL
+            y_error += (1 + np.abs(gamma)) * LEAST_NORMAL_F32
             errors = {"mean": mean_error, "inv_std": relative * inv_std + DENORMAL}
         undecided = np.isinf(inv_std) & (extent > 0)
         return Normalized(y, y_error, {"mean": mean, "inv_std": inv_std}, errors, undecided)

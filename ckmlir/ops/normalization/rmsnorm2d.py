@@ -21,8 +21,8 @@ import numpy as np
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.normalization.norm import Norm, Normalized, NormOptions, NormSpec, norm_keys
-from ckmlir.ops.precision import DENORMAL, LEAST_NORMAL, UNIT, fold_steps, rows_of_numbers, through_jumps
-from ckmlir.ops.request import Flag
+from ckmlir.ops.precision import DENORMAL, UNIT, fold_steps, rows_of_numbers, through_jumps
+from ckmlir.ops.request import LEAST_NORMAL_F32, Flag
 from ckmlir.ops.rows.arrays import RowArray, channels_in
 from ckmlir.ops.rows.operator import RowProblem
 from ckmlir.targets import get_target
@@ -91,7 +91,7 @@ def rms_normalized(x: Array, x_error: Array, gamma: Array, n: int, eps: float) -
         given = x_error.max(axis=1, initial=0.0) * np.sqrt(square) * inv_rms**2  # the sum's errors within the square
         y = x * inv_rms[:, None] * gamma
         y_error = np.abs(y) * (relative + given + 3 * UNIT)[:, None] + x_error * inv_rms[:, None] * np.abs(gamma)
-        y_error += (1 + np.abs(gamma)) * LEAST_NORMAL
+        y_error += (1 + np.abs(gamma)) * LEAST_NORMAL_F32
     return Normalized(y, y_error, {"inv_rms": inv_rms}, {"inv_rms": inv_rms * (relative + given) + DENORMAL})
 
 

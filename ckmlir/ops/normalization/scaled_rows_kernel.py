@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ckmlir.lang import Scalar, Tile, absolute, bitcast, each_element, rsqrt, sqrt, where
-from ckmlir.ops.precision import LEAST_NORMAL
+from ckmlir.ops.request import LEAST_NORMAL_F32
 from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock
 
 EXPONENT = 0x7F800000
@@ -42,7 +42,7 @@ class ScaledRows:
         )
         self._factor = factor
         # Not zero unless eps is: a row of equal large elements has no variance, and still is not a reason for NaN.
-        least_eps: Scalar = block.given.eps.minimum(LEAST_NORMAL)
+        least_eps: Scalar = block.given.eps.minimum(LEAST_NORMAL_F32)
         self.eps = each_element(lambda one: (block.given.eps * one * one).maximum(least_eps), factor)
 
         def scaled(column: Column) -> Tile:

@@ -32,7 +32,7 @@ from ckmlir.ops.quantization.blocks import BLOCKS, SCALES_TEXT, check_format, sc
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import ceil_div, i32
-from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two, unlike
+from ckmlir.ops.spec import Algorithm, Reason, Spec, no_such_float, not_a_choice, not_powers_of_two, unlike
 from ckmlir.ops.tensors.mapping import ALIGN
 from ckmlir.ops.tensors.rounding import output_tolerance
 from ckmlir.targets import Target
@@ -173,9 +173,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
     def validate(self, spec: DequantizeSpec, target: Target) -> list[Reason]:
         reasons = list(not_a_choice(spec, dtype=DTYPES, out=FLOATS, scales=SCALES, tiled=("", *TILINGS)))
         reasons += not_powers_of_two(spec, "vector", "base")
-        if spec.dtype in DTYPES[:2] and target.fp8 is None:
-            why = f"{target.name} has no 8-bit floating point"
-            reasons.append(Reason("dtype", spec.dtype, why, "expected i8, or a chip from gfx942 on"))
+        reasons += no_such_float("dtype", spec.dtype, target, "expected i8, or a chip from gfx942 on")
         if (spec.rows, spec.columns) not in SHARED.values():
             reasons.append(Reason("rows", spec.rows, f"there are no blocks with {spec.columns} columns", "expected 1"))
         return reasons

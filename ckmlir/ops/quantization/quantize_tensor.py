@@ -38,7 +38,7 @@ from ckmlir.ops.rows.quantization import (
     rounded_tolerance,
 )  # fmt: skip
 from ckmlir.ops.scalars import ceil_div
-from ckmlir.ops.spec import Reason
+from ckmlir.ops.spec import Reason, no_such_float
 from ckmlir.ops.steps import OWN_KERNEL
 from ckmlir.ops.tensors.arrays import Operand, checked_strides
 from ckmlir.ops.tensors.keys import Strides
@@ -100,10 +100,8 @@ class QuantizeTensor(MapOperator):
         return [{"dtype": dtype, "out": out} for dtype in FLOATS for out in OUT]
 
     def validate(self, spec: MapSpec, target: Target) -> list[Reason]:
-        if spec.dtypes[-1] in OUT[:2] and target.fp8 is None:
-            why = f"{target.name} has no 8-bit floating point"
-            return [Reason("out", spec.dtypes[-1], why, "expected i8, or a chip from gfx942 on")]
-        return super().validate(spec, target)
+        against = no_such_float("out", spec.dtypes[-1], target, "expected i8, or a chip from gfx942 on")
+        return list(against) or super().validate(spec, target)
 
     def arrays(self, problem: MapProblem) -> tuple[ArraySpec, ...]:
         x, scale, q = super().arrays(problem)

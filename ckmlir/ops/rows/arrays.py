@@ -30,9 +30,9 @@ class RowArray(Struct, frozen=True):
     strided: bool = False
 
 
-def rows_in(name: str, dtype: str, columns: str = "n") -> RowArray:
+def rows_in(name: str, dtype: str) -> RowArray:
     """Rows that are read, at any distance."""
-    return RowArray(name, dtype, "in", ("m", columns), strided=True)
+    return RowArray(name, dtype, "in", strided=True)
 
 
 def rows_out(name: str, dtype: str, columns: str = "n") -> RowArray:

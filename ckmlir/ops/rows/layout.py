@@ -15,13 +15,12 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import show
 from ckmlir.ops.rows.arrays import RowArray, RowOptions
 from ckmlir.ops.scalars import gcd
-from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two
+from ckmlir.ops.spec import Algorithm, Reason, Spec, no_such_float, not_a_choice, not_powers_of_two
 from ckmlir.records import field_names
 from ckmlir.targets import Target
-from ckmlir.targets.cdna import WAVE_SIZE
+from ckmlir.targets.cdna import ACCESS_BYTES, WAVE_SIZE
 
 WAVES = 4
-ACCESS_BYTES = 16
 MAXIMUM_ONE_WAVE = 1024
 MAXIMUM_WHOLE = 8192
 STREAMED_LENGTH = 2048
@@ -161,11 +160,8 @@ def invalid_layout(spec: RowSpec, target: Target) -> list[Reason]:
 
 
 def _eight_bit_floats(spec: RowSpec, target: Target) -> Iterator[Reason]:
-    for array in spec.arrays():
-        if array.dtype in ("fp8", "bf8") and target.fp8 is None:
-            why = f"{target.name} has no 8-bit floating point"
-            yield Reason("out", array.dtype, why, "expected i8, or a chip from gfx942 on")
-            return
+    for dtype in dict.fromkeys(array.dtype for array in spec.arrays()):
+        yield from no_such_float("out", dtype, target, "expected i8, or a chip from gfx942 on")
 
 
 def _shape(spec: RowSpec, target: Target) -> Iterator[Reason]:

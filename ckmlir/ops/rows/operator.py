@@ -20,12 +20,12 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.request import MAXIMUM_SIZE, Key, Pitch, PowerOfTwo, RequestError
 from ckmlir.ops.rows.arrays import RowArray, RowOptions, size_names, strided
-from ckmlir.ops.rows.layout import ACCESS_BYTES, REACH, RowSpec, choose_layout, invalid_layout, uncovered_rows
+from ckmlir.ops.rows.layout import REACH, RowSpec, choose_layout, invalid_layout, uncovered_rows
 from ckmlir.ops.scalars import ceil_div, f32, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.records import field_names
 from ckmlir.targets import Target
-from ckmlir.targets.cdna import WAVE_SIZE
+from ckmlir.targets.cdna import ACCESS_BYTES, WAVE_SIZE
 
 C = TypeVar("C", bound=RowOptions)
 R = TypeVar("R", bound=RowSpec)

@@ -16,14 +16,15 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.precision import UNIT, through_jumps
-from ckmlir.ops.request import Choice
+from ckmlir.ops.request import LEAST_NORMAL_F32, Choice
 from ckmlir.ops.rows.arrays import RowArray, RowOptions, channels_in, row_values_out, rows_out
 from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
+from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
 
 OUT = ("i8", "fp8")
 ROUNDING = ("zero", "nearest")
-LEAST_SCALE = 2.0**-126
+LEAST_SCALE = LEAST_NORMAL_F32
 FAR, SHIFT = 100, 25
 """Scales beyond 2^FAR or below 2^-FAR are brought nearer by 2^SHIFT: then even the inverse of a denormal is finite."""
 LARGEST = {"ocp": 448.0, "fnuz": 240.0}
@@ -57,7 +58,7 @@ class QuantizedOptions(RowOptions):
         return {**super().choices(), "out": ("none", *OUT), "rounding": ("none", *ROUNDING)}
 
     def conflicts(self) -> list[Reason]:
-        if self.out in ("fp8", "bf8") and self.rounding == "zero":
+        if self.out in EIGHT_BIT_FLOATS and self.rounding == "zero":
             return [Reason("rounding", "zero", "8-bit floats are rounded to the nearest", "expected nearest")]
         return super().conflicts()
 

@@ -10,7 +10,6 @@ strides and scale.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -19,14 +18,12 @@ import numpy as np
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.precision import LEAST_EXPONENTIAL, UNIT, fold_steps, in_f32
+from ckmlir.ops.precision import LEAST_EXPONENTIAL, LOG2_E, UNIT, fold_steps, in_f32
 from ckmlir.ops.request import GREATEST_F32, Choice, Flag, Integer, Real, RequestError
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, RowOptions, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
 from ckmlir.targets import Target
-
-LOG2_E = math.log2(math.e)
 
 
 class SoftmaxOptions(RowOptions):

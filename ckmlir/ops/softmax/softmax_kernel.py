@@ -5,14 +5,15 @@ position with a maximum and a sum of its own, rescaled when the maximum grows.
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from ckmlir.lang import Kernel, Tile, each_element, exp2, where
+from ckmlir.ops.precision import LOG2_E
 from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock, row_kernel
-from ckmlir.ops.softmax.softmax import LOG2_E, SoftmaxSpec
+from ckmlir.ops.softmax.softmax import SoftmaxSpec
 from ckmlir.targets import Target
 
-INFINITY = float("inf")
 LOWEST = -(2 - 2.0**-23) * 2.0**127
 """In place of minus infinity as the maximum of nothing: minus infinity less this is itself, less itself it is NaN."""
 
@@ -24,8 +25,8 @@ def build(spec: SoftmaxSpec, target: Target) -> Kernel:
         def exponent(column: Column) -> Tile:
             scaled = block.load("x", column) * (block.given.scale * LOG2_E)
             if spec.mask:
-                scaled = where(block.load("mask", column).equals(0.0), -INFINITY, scaled)
-            return block.inside(scaled, column, -INFINITY)
+                scaled = where(block.load("mask", column).equals(0.0), -inf, scaled)
+            return block.inside(scaled, column, -inf)
 
         exponents = block.held(exponent)
         largest, total = (_streamed if spec.streamed else _whole)(block, exponents)

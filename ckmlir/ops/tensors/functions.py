@@ -23,6 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from ckmlir.ops.precision import LN_2, LOG2_E
+from ckmlir.ops.request import LEAST_NORMAL_F32
+
 if TYPE_CHECKING:
     from random import Random
 
@@ -51,7 +54,7 @@ class Function(Struct, frozen=True):
 
 def _flushing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A function of the chip's transcendental unit, which takes denormals for zeros (CDNA3 ISA, 7.4)."""
-    return lambda x: function(np.where(np.abs(x) < LEAST_NORMAL, np.copysign(0.0, x), x))
+    return lambda x: function(np.where(np.abs(x) < LEAST_NORMAL_F32, np.copysign(0.0, x), x))
 
 
 def _sign_below_zero(x: Any, y: Any) -> Any:
@@ -67,8 +70,6 @@ def _where(condition: Any, yes: Any, no: Any) -> Any:
     return np.where(condition, yes, no)
 
 
-LOG2_E = math.log2(math.e)
-LEAST_NORMAL = 2.0**-126
 FUNCTIONS: dict[str, Function] = {
     # primitives
     "maximum": Function(2, np.fmax, integer=True),
@@ -93,7 +94,7 @@ FUNCTIONS: dict[str, Function] = {
     "sign": Function(1, _sign, "where(x > 0, 1, where(x < 0, -1, 0))", integer=True),
     "exp": Function(1, np.exp, f"exp2(x * {LOG2_E!r})"),
     "expm1": Function(1, np.expm1, "exp(x) - 1"),
-    "log": Function(1, _flushing(np.log), f"log2(x) * {math.log(2)!r}"),
+    "log": Function(1, _flushing(np.log), f"log2(x) * {LN_2!r}"),
     "log1p": Function(1, np.log1p, "log(1 + x)"),
     "pow": Function(
         2,

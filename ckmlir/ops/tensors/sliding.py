@@ -132,11 +132,9 @@ def sliding_keys(image: tuple[int, ...], window: tuple[int, ...], pad: int, stri
     )
 
 
-def read_sliding(values: Mapping[str, Any], least: int = 1) -> Sliding:
+def read_sliding(values: Mapping[str, Any]) -> Sliding:
     """The windows of keys that have been read; one number stands for all dimensions. Raises RequestError."""
     rank = len(values["image"])
-    if rank < least:
-        raise RequestError(f"image={show(values['image'])}: expected {least} to {MOST_SPATIAL} spatial lengths")
     found = [values["image"]]
     for key in ("window", "strides", "dilations", "pads", "right_pads"):
         given = values["pads"] if values[key] is None else values[key]

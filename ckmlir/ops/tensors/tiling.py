@@ -17,7 +17,7 @@ from ckmlir.errors import as_json
 from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, find_dtype
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
-from ckmlir.ops.spec import Algorithm, Counts, Reason, Spec, not_all_choices, not_powers_of_two
+from ckmlir.ops.spec import Algorithm, Counts, Reason, Spec, no_such_float, not_all_choices, not_powers_of_two
 from ckmlir.ops.tensors.arrays import address_unit, aligned_elements
 from ckmlir.ops.tensors.folding import Folded
 from ckmlir.targets import Target
@@ -318,9 +318,7 @@ def invalid_tiles(spec: TileSpec, target: Target) -> Iterator[Reason]:
             yield Reason("steps", spec.steps, f"no array goes along dimensions as {word!r} says", right)
             break
     for array, dtype in zip(spec.arrays, spec.dtypes, strict=False):
-        if dtype in ("fp8", "bf8") and target.fp8 is None:
-            why = f"{target.name} has no 8-bit floating point"
-            yield Reason(f"elements of {array}", dtype, why, "it starts with gfx942")
+        yield from no_such_float(f"elements of {array}", dtype, target)
     if not 1 <= spec.waves * WAVE_SIZE <= target.workgroup_size:
         most = target.workgroup_size // WAVE_SIZE
         yield Reason("waves", spec.waves, "no such workgroup", f"expected 1 to {most}")

@@ -12,11 +12,10 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from ckmlir.sim.analysis.blocks import Block, ControlFlow
-from ckmlir.sim.analysis.registers import ACCUMULATION, SCALAR, VECTOR
+from ckmlir.sim.analysis.registers import BASE, SCALAR, VECTOR
 from ckmlir.sim.decode import Instruction, Operand
 
 _WORD: Final = 0xFFFF_FFFF
-_BASE: Final = {"v": VECTOR, "a": ACCUMULATION, "s": SCALAR}
 _NO_LANE: Final = -1
 _KEPT: Final = -2
 """In the place of a lane: a scalar register of the caller that a function does not write."""
@@ -150,7 +149,7 @@ def _results(instruction: Instruction, words: Words) -> Words:
     if not instruction.destinations:
         return {}
     target = instruction.destinations[0]
-    place = _BASE[target.kind] + target.index
+    place = BASE[target.kind] + target.index
     if name == "s_getpc_b64":
         after = instruction.address + instruction.size
         return {(place, _NO_LANE): after & _WORD, (place + 1, _NO_LANE): after >> 32}
@@ -164,7 +163,7 @@ def _results(instruction: Instruction, words: Words) -> Words:
     if name == "v_readlane_b32" and sources[1].kind == "imm":
         return _copied(words, {(place, _NO_LANE): (VECTOR + sources[0].index, sources[1].index)})
     if name in ("v_mov_b32", "v_accvgpr_read_b32", "v_accvgpr_write_b32") and sources[0].kind in "va":
-        source = _BASE[sources[0].kind] + sources[0].index
+        source = BASE[sources[0].kind] + sources[0].index
         return {(place, lane): word for (register, lane), word in words.items() if register == source}
     return {}
 

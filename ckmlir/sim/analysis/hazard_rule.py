@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 from ckmlir.sim.analysis import matrix_passes
 from ckmlir.sim.analysis.effects import Category, Effects
 from ckmlir.sim.analysis.registers import RegisterSet, registers_of
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.decode import Instruction
 
-ALL: Final = ("gfx90a", "gfx942", "gfx950")
 GFX940: Final = ("gfx942", "gfx950")
+TRANSCENDENTAL: Final = "v_(exp|log|rcp|rsq|sqrt|sin|cos)(_iflag|_legacy)?_f(16|32|64)"
 
 
 class Described(NamedTuple):
@@ -97,7 +98,7 @@ class Rule(NamedTuple):
 
 
 def fixed(
-    name: str, states: int, produces: Consumes, consumes: Consumes, chips: tuple[str, ...] = ALL, ends: bool = True,
+    name: str, states: int, produces: Consumes, consumes: Consumes, chips: tuple[str, ...] = TARGETS, ends: bool = True,
     advisory: str = "",
 ) -> Rule:  # fmt: skip
     """A rule with the same number of wait states for all pairs."""

@@ -15,6 +15,7 @@ from typing import Final
 from ckmlir.sim.analysis.effects import Category
 from ckmlir.sim.analysis.hazard_rule import (
     GFX940,
+    TRANSCENDENTAL,
     Described,
     Rule,
     fixed,
@@ -104,7 +105,7 @@ _SCALAR_RULES: Final = (
 )  # fmt: skip
 # -- vector registers --------------------------------------------------------------------------------------------------
 
-_TRANSCENDENTAL = named("v_(exp|log|rcp|rsq|sqrt|sin|cos)(_iflag|_legacy)?_f(16|32|64)")
+_TRANSCENDENTAL = named(TRANSCENDENTAL)
 
 
 def _shifted_result(one: Described) -> RegisterSet:

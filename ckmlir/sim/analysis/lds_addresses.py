@@ -12,10 +12,10 @@ from ckmlir.sim.analysis.effects import Category, Effects
 from ckmlir.sim.analysis.ranges import UNKNOWN, ActiveLanes, Range, Ranges, advance, between, join, range_of
 from ckmlir.sim.analysis.registers import SCALAR, VECTOR, RegisterSet, registers_of
 from ckmlir.sim.decode import Instruction
+from ckmlir.sim.state import LANES
 
 _VISITS_BEFORE_WIDENING: Final = 3
 _M0: Final = SCALAR + 124
-_LANES: Final = 64
 _NARROW: Final = r"ds_(?:read|write)_[uib](8|16)(?:_d16)?(?:_hi)?"
 """Accesses of less than a dword, and their bits (CDNA3 ISA, 11.3)."""
 _DIRECT_BYTES: Final = {"dwordx3": 12, "dwordx4": 16}
@@ -72,8 +72,8 @@ class LdsAddresses:
     @cached_property
     def _by_wave(self) -> list[dict[int, Range]]:
         """The bytes of instructions for each wave of a workgroup of one dimension."""
-        starts = range(0, self._size, _LANES)
-        return [_touched(self._flow, between(low, min(low + _LANES, self._size) - 1)) for low in starts]
+        starts = range(0, self._size, LANES)
+        return [_touched(self._flow, between(low, min(low + LANES, self._size) - 1)) for low in starts]
 
 
 def _overlap(one: Range, two: Range) -> bool:
@@ -152,7 +152,7 @@ def _bytes(instruction: Instruction, effects: Effects, ranges: Ranges) -> Range:
         width = next((size for name, size in _DIRECT_BYTES.items() if name in instruction.mnemonic), 4)
         start = ranges.get(_M0, UNKNOWN)
         offset = modifiers.get("offset", 0)
-        return _span(start, offset, offset + _LANES * width)
+        return _span(start, offset, offset + LANES * width)
     if instruction.encoding != "DS" or "addtid" in instruction.mnemonic or not instruction.sources:
         return UNKNOWN
     narrow = re.fullmatch(_NARROW, instruction.mnemonic)

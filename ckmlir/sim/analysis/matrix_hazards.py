@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ckmlir.sim.analysis.hazard_rule import (
-    ALL,
     GFX940,
     Described,
     Rule,
@@ -21,6 +20,7 @@ from ckmlir.sim.analysis.hazard_rule import (
     writes,
 )
 from ckmlir.sim.analysis.registers import VECTOR_REGISTERS, RegisterSet, registers_of, span
+from ckmlir.sim.chips import TARGETS
 
 
 class ResultStates(NamedTuple):
@@ -154,21 +154,21 @@ def _other(one: Described) -> bool:
 
 
 MATRIX_RULES: Final = (
-    Rule("result of a dot product, another instruction uses it", ALL, 3,
+    Rule("result of a dot product, another instruction uses it", TARGETS, 3,
          lambda one, _: one.effects.writes if _DOT(one) else 0,
          lambda one: touches(one) & VECTOR_REGISTERS if one.is_vector or one.is_memory else 0, _dot_states),
-    Rule("matrix result, matrix instruction multiplies it", ALL, 20, _matrix_result,
+    Rule("matrix result, matrix instruction multiplies it", TARGETS, 20, _matrix_result,
          when(_is_matrix, _factors), _matrix_to_factor),
-    Rule("matrix result, matrix instruction adds to it", ALL, 18, _matrix_result,
+    Rule("matrix result, matrix instruction adds to it", TARGETS, 18, _matrix_result,
          when(_is_matrix, lambda one: one.accumulator), _matrix_to_accumulator),
     Rule("matrix result, another kind of matrix instruction adds to it", GFX940, 18, _matrix_result,
          when(_is_matrix, lambda one: one.accumulator), _matrix_to_other_kind,
          advisory="llvm-project pull request 218363, open: accumulators are forwarded within one kind only"),
-    Rule("matrix result, VALU, memory or LDS reads it", ALL, 20, _matrix_result,
+    Rule("matrix result, VALU, memory or LDS reads it", TARGETS, 20, _matrix_result,
          when(_other, reads), _matrix_to_other),
-    Rule("matrix result, VALU, memory or LDS overwrites it", ALL, 20, _matrix_result,
+    Rule("matrix result, VALU, memory or LDS overwrites it", TARGETS, 20, _matrix_result,
          when(_other, writes), _matrix_overwritten),
-    Rule("matrix instruction reads C, VALU, memory or LDS overwrites it", ALL, 15, lambda one, _: _late_reads(one),
+    Rule("matrix instruction reads C, VALU, memory or LDS overwrites it", TARGETS, 15, lambda one, _: _late_reads(one),
          when(_other, writes), lambda one, two: one.passes - 1, ends=False),
     Rule("VALU writes VGPR, f64 matrix instruction, memory or LDS reads the VGPR", ("gfx90a",), 1,
          lambda one, before: before.effects.writes & VECTOR_REGISTERS

@@ -7,7 +7,7 @@ at its lower age; so what the state calls complete is complete on every path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from ckmlir.sim.analysis.effects import OUT_OF_ORDER, Counter, Kind
@@ -104,11 +104,6 @@ class Pending:
     def snapshot(self) -> Snapshot:
         """The state as plain values, which compare."""
         return Snapshot({counter: queue.ages() for counter, queue in self.queues.items()}, frozenset(self.late))
-
-    def in_flight(self) -> Iterator[Access]:
-        """All accesses, those of several counters several times."""
-        for queue in self.queues.values():
-            yield from queue.number
 
 
 class Snapshot(NamedTuple):

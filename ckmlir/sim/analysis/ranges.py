@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ckmlir.sim.analysis.effects import Effects
-from ckmlir.sim.analysis.registers import ACCUMULATION, EXEC, SCALAR, VECTOR
+from ckmlir.sim.analysis.registers import BASE, EXEC, SCALAR
 from ckmlir.sim.decode import Instruction, Operand
+from ckmlir.sim.state import LANES
 
 _WORD: Final = 0xFFFF_FFFF
 
@@ -199,8 +200,6 @@ def _function(mnemonic: str) -> Callable[..., Range] | None:
 
 _found: dict[str, Callable[..., Range] | None] = {}
 _SAVED: Final = 1024
-_LANES: Final = 64
-_BASE: Final = {"v": VECTOR, "a": ACCUMULATION, "s": SCALAR}
 
 
 def range_of(operand: Operand, ranges: Ranges) -> Range:
@@ -211,14 +210,14 @@ def range_of(operand: Operand, ranges: Ranges) -> Range:
         return constant(operand.index & _WORD)
     if operand.kind == "off":
         return constant(0)
-    return ranges.get(_BASE[operand.kind] + operand.index, UNKNOWN)
+    return ranges.get(BASE[operand.kind] + operand.index, UNKNOWN)
 
 
 def advance(ranges: Ranges, instruction: Instruction, effects: Effects, all_lanes: bool) -> None:
     """Change `ranges` as the instruction does. Without `all_lanes`, some lanes may keep what a VGPR had before."""
     result = _result(instruction, ranges)
     destination = instruction.destinations[0] if instruction.destinations else None
-    where = _BASE[destination.kind] + destination.index if destination is not None else -1
+    where = BASE[destination.kind] + destination.index if destination is not None else -1
     if instruction.mnemonic == "v_writelane_b32":
         lane = lane_of_operand(destination, instruction.sources[1]) if destination is not None else None
         result, where = (range_of(instruction.sources[0], ranges), lane) if lane is not None else (None, where)
@@ -236,13 +235,13 @@ def advance(ranges: Ranges, instruction: Instruction, effects: Effects, all_lane
 
 def lane_of_operand(register: Operand, lane: Operand) -> int | None:
     """Where `Ranges` holds what a lane of a VGPR holds, in which compilers save scalar registers; None: not known."""
-    first = _BASE[register.kind] + register.index
-    return _SAVED + first * _LANES + lane.index % _LANES if lane.kind == "imm" else None
+    first = BASE[register.kind] + register.index
+    return _SAVED + first * LANES + lane.index % LANES if lane.kind == "imm" else None
 
 
 def owner_of(item: int) -> int:
     """The register bit that an item of `Ranges` is part of."""
-    return (item - _SAVED) // _LANES if item >= _SAVED else item
+    return (item - _SAVED) // LANES if item >= _SAVED else item
 
 
 def _result(instruction: Instruction, ranges: Ranges) -> Range | None:

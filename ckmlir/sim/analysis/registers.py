@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from ckmlir.sim.decode.instruction import Operand
-from ckmlir.sim.decode.operands import register_text
+from ckmlir.sim.decode.operands import SPECIAL_PAIRS, register_text
 
 VECTOR: Final = 0
 ACCUMULATION: Final = 256
@@ -36,10 +36,10 @@ MODE: Final = span(_MODE, 1)
 VECTOR_REGISTERS: Final = span(VECTOR, 512)
 SCALAR_REGISTERS: Final = span(SCALAR, 128)
 
-_BASE = {"v": VECTOR, "a": ACCUMULATION, "s": SCALAR}
+BASE: Final = {"v": VECTOR, "a": ACCUMULATION, "s": SCALAR}
+"""The bit of the first register of a kind of operand."""
 _STATUS = {251: VCC, 252: EXEC, 253: SCC, 254: M0}
 """Scalar operand numbers that are not registers but show one: vccz, execz, scc; lds_direct reads where M0 points."""
-_PAIRS = {102: "flat_scratch", 104: "xnack_mask", 106: "vcc", 126: "exec"}
 _SPECIAL = {
     102: "flat_scratch_lo", 103: "flat_scratch_hi", 104: "xnack_mask_lo", 105: "xnack_mask_hi", 106: "vcc_lo",
     107: "vcc_hi", 124: "m0", 126: "exec_lo", 127: "exec_hi", 128: "scc", 129: "mode",
@@ -48,11 +48,11 @@ _SPECIAL = {
 
 def registers_of(operand: Operand) -> RegisterSet:
     """The registers an operand names; none for a constant."""
-    if operand.kind not in _BASE:
+    if operand.kind not in BASE:
         return 0
     if operand.kind == "s" and operand.index > 127:
         return _STATUS.get(operand.index, 0)
-    return span(_BASE[operand.kind] + operand.index, operand.count)
+    return span(BASE[operand.kind] + operand.index, operand.count)
 
 
 def names(registers: RegisterSet) -> str:
@@ -77,8 +77,8 @@ def _range_name(first: int, count: int) -> str:
     if first < SCALAR:
         return register_text("va"[first // 256], first % 256, count)
     number = first - SCALAR
-    if count == 2 and number in _PAIRS:
-        return _PAIRS[number]
+    if count == 2 and number in SPECIAL_PAIRS:
+        return SPECIAL_PAIRS[number]
     if number in _SPECIAL:
         return _SPECIAL[number]
     return register_text("ttmp", number - 108, count) if number >= 108 else register_text("s", number, count)

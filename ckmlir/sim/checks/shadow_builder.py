@@ -12,7 +12,8 @@ from ckmlir.sim import state
 from ckmlir.sim.checks import layout
 from ckmlir.sim.element import U32
 from ckmlir.sim.handler import HandlerBuilder, HandlerKey
-from ckmlir.sim.llvm_builder import LANES, FunctionText
+from ckmlir.sim.llvm_builder import FunctionText
+from ckmlir.sim.state import LANES
 
 # What is not data, or counts as always defined: EXEC (undefined bits in it are reported when they are written), M0, and
 # everything behind SCC.

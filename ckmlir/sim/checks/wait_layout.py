@@ -36,8 +36,6 @@ ENTRY_FLAGS, ENTRY_NEEDED, ENTRY_BARRIER, ENTRY_WAVE = 32, 36, 40, 44  # u32; th
 ENTRY_OFFSETS = 64  # 64 u32, in LDS
 READS, WRITES, DIRECT = 1, 2, 4  # flags; direct: without a register, counted by vmcnt
 
-WAIT_BYTES = RING + 2 * ENTRIES * ENTRY_BYTES
-
 # The context's list of late accesses: room for all rings of a workgroup of 1024 work-items.
 LATE_BYTES = 16 * 2 * ENTRIES * ENTRY_BYTES
 

@@ -17,11 +17,10 @@ the loaded data to LDS; `from_lds` stores what is in LDS, with the LDS bit alway
 """
 
 from functools import cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.decode.tables import buffer, flat, lds, matrix, scalar, vector, vector_compare, vector_long
-
-TARGETS: Final = ("gfx90a", "gfx942", "gfx950")
 
 _VOP3_OPCODE_OF = {"VOPC": 0x000, "VOP2": 0x100, "VOP1": 0x140}
 """Where the VOP3 opcode space repeats the 32-bit encodings."""

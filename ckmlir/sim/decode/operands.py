@@ -19,7 +19,7 @@ Entry = Operand | str | None
 OFF: Final = Operand("off", 0, 0, "off")
 VCC: Final = Operand("s", 106, 2, "vcc")
 
-_SPECIAL_PAIRS = {102: "flat_scratch", 104: "xnack_mask", 106: "vcc", 126: "exec"}
+SPECIAL_PAIRS = {102: "flat_scratch", 104: "xnack_mask", 106: "vcc", 126: "exec"}
 _SPECIAL_SOURCES = {
     235: "src_shared_base",
     236: "src_shared_limit",
@@ -36,7 +36,7 @@ _INLINE_FLOATS = {
 }  # fmt: skip
 _ONE_OVER_TWO_PI = {16: 0x3118, 32: 0x3E22F983, 64: 0x3FC45F306DC9C882}
 
-_FIRST_TTMP, _FIRST_VGPR = 108, 256
+_FIRST_TTMP, FIRST_VGPR = 108, 256
 
 
 class OperandType:
@@ -127,7 +127,7 @@ def _scalar_text(number: int, count: int) -> str | None:
         return register_text("ttmp", first, count) if first % alignment == 0 and first + count <= 16 else None
     if number == 124:
         return "m0" if count == 1 else None
-    pair = _SPECIAL_PAIRS.get(number & ~1)
+    pair = SPECIAL_PAIRS.get(number & ~1)
     if pair is None or count > 2 or (count == 2 and number % 2):
         return None
     return pair if count == 2 else pair + ("_hi" if number % 2 else "_lo")
@@ -204,7 +204,7 @@ def without_literal(type_name: str) -> list[Entry]:
 @cache
 def vector_sources_only(kind: str, count: int) -> list[Entry]:
     """512 entries of a 9-bit source field that may only name vector registers of one kind."""
-    return [None] * _FIRST_VGPR + vector_registers(kind, count)
+    return [None] * FIRST_VGPR + vector_registers(kind, count)
 
 
 @cache

@@ -145,13 +145,6 @@ def whole_quads(b: Builder, x: Value) -> Value:
     return ((any_of | (any_of >> 2)) & 0x1111111111111111) * 15
 
 
-def replicate_quads(b: Builder, x: Value) -> Value:
-    result = b.u64(0)
-    for quad in range(16):
-        result = result | (((x >> quad) & 1).to(U64) * (15 << (4 * quad)))
-    return result
-
-
 def replicate_bits(b: Builder, x: Value) -> Value:
     result = b.u64(0)
     for bit in range(32):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ckmlir.sim.analysis.effects import Category, Counter, Effects, Kind, effects_of
-from ckmlir.sim.analysis.hazard_rule import Described
+from ckmlir.sim.analysis.hazard_rule import TRANSCENDENTAL, Described
 from ckmlir.sim.analysis.matrix_hazards import result_states
 from ckmlir.sim.analysis.registers import VECTOR_REGISTERS, RegisterSet, registers_of
 from ckmlir.sim.decode import Instruction
@@ -87,7 +87,7 @@ class Code(NamedTuple):
     groups: int
 
 
-_TRANSCENDENTAL: Final = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)(_legacy|_iflag)?_f(16|32|64)")
+_TRANSCENDENTAL: Final = re.compile(TRANSCENDENTAL)
 _INTEGER_PRODUCT: Final = re.compile(r"v_mul_(lo|hi)_[iu]32|v_mad_(u64_u32|i64_i32)")
 """LLVM SISchedule.td: WriteTrans32 and WriteTrans64; WriteIntMul."""
 _UNITS: Final = {

@@ -78,9 +78,6 @@ STALL: Final = np.dtype(
 )
 """A stretch of cycles in which a wave could not issue `instruction` for one reason."""
 
-NO_SIMD: Final = -1
-"""`wave_simd` of a wave that never started."""
-
 
 class Timeline(Struct, frozen=True):
     """One compute unit executing the workgroups of a trace, as the model sees it.
@@ -91,7 +88,8 @@ class Timeline(Struct, frozen=True):
         events: EVENT rows, one a step of the trace, in order of issue.
         stalls: STALL rows in order of their first cycle.
         cycles: From the first wave's start to the last one's end, memory that was still on its way included.
-        wave_simd, wave_slot, wave_start, wave_end: For each wave of the trace: SIMD, slot there, cycles.
+        wave_simd, wave_slot, wave_start, wave_end: For each wave of the trace: SIMD, slot there, cycles; -1 for one
+            that never started.
         conflicts: For each row of trace.accesses, the cycles that bank conflicts add to an LDS access (0 elsewhere).
         lds_cycles: The same rows: cycles that the access keeps the LDS unit busy.
         unit_busy: Cycles that each Unit was busy, summed over the SIMDs where there is one a SIMD.

@@ -139,14 +139,3 @@ def lds_costs(trace: Trace, parameters: Parameters) -> tuple[npt.NDArray[np.int3
     known, lanes = np.zeros((len(patterns), len(found), 3), np.int64), np.zeros(64, np.uint64)
     _all_costs(accesses, patterns, phases, banks, turns, room_for_words(), lanes, known, costs, conflicts)
     return costs, conflicts
-
-
-def describe_phases(parameters: Parameters) -> dict[tuple[str, int], Any]:
-    """(banks, phases as tuples of lanes) by kind and width."""
-    found = {}
-    for kind in ("read", "write"):
-        for width in WIDTHS:
-            banks, phase = phases_of(parameters, kind, width)
-            lanes = [tuple(np.flatnonzero(phase == number).tolist()) for number in range(int(phase.max()) + 1)]
-            found[kind, width] = (banks, tuple(lanes))
-    return found

@@ -21,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ckmlir.errors import CkmlirError, suggest
+from ckmlir.sim.chips import TARGETS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -35,7 +36,6 @@ Value: TypeAlias = Number | str
 
 STATUSES: Final = ("measured", "published", "assumed", "given")
 """How well a number is known; "given" is a user's own."""
-TARGETS: Final = ("gfx90a", "gfx942", "gfx950")
 _DIRECTORY: Final = Path(__file__).parent / "parameters"
 
 

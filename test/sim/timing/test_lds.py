@@ -1,5 +1,7 @@
 """LDS in the timing model: bank rules, what conflicts cost, the rate of 128 bytes a cycle."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,21 +9,21 @@ from hypothesis import strategies as st
 from synthetic_traces import lane_after_lane, time_of, trace_of
 
 from ckmlir.passes.bank_conflicts import _cycles_by_wave
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.timing.events import Timeline, Unit
-from ckmlir.sim.timing.lds_banks import bank_cycles, describe_phases, lds_costs, phases_of, room_for_words
-from ckmlir.sim.timing.parameters import TARGETS, ParameterError, load
+from ckmlir.sim.timing.lds_banks import WIDTHS, bank_cycles, lds_costs, phases_of, room_for_words
+from ckmlir.sim.timing.parameters import ParameterError, load
 from ckmlir.targets import get_target
 
 
 @pytest.mark.parametrize("chip", TARGETS)
 def test_phases_are_those_the_compiler_plans_layouts_with(chip: str) -> None:
-    expected = {
-        (one.kind, one.bytes): (one.banks, tuple(map(tuple, one.phases))) for one in get_target(chip).lds_accesses
-    }
-    found = describe_phases(load(chip))
-    assert {key: (banks, set(phases)) for key, (banks, phases) in found.items()} == {
-        key: (banks, {tuple(sorted(phase)) for phase in phases}) for key, (banks, phases) in expected.items()
-    }
+    accesses = get_target(chip).lds_accesses
+    assert {(one.kind, one.bytes) for one in accesses} == set(product(("read", "write"), WIDTHS))
+    for one in accesses:
+        banks, phase = phases_of(load(chip), one.kind, one.bytes)
+        lanes = {tuple(np.flatnonzero(phase == number).tolist()) for number in set(phase.tolist())}
+        assert (banks, lanes) == (one.banks, {tuple(sorted(phase)) for phase in one.phases})
 
 
 @settings(max_examples=60, deadline=None)

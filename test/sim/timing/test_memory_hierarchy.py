@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckmlir.errors import CkmlirError
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.timing import cache as tag_arrays
 from ckmlir.sim.timing.memory_hierarchy import (
     NO_ADDRESS,
@@ -27,7 +28,7 @@ from ckmlir.sim.timing.memory_hierarchy import (
     scalar_access,
 )
 from ckmlir.sim.timing.memory_shares import Sharing, device_units, hbm_bytes_per_cycle, new_memory
-from ckmlir.sim.timing.parameters import TARGETS, load
+from ckmlir.sim.timing.parameters import load
 
 
 def row(stride: int, start: int = 1 << 20, lanes: int = 64) -> np.ndarray:

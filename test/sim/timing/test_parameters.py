@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ckmlir.sim.timing.parameters import STATUSES, TARGETS, ParameterError, load
+from ckmlir.sim.chips import TARGETS
+from ckmlir.sim.timing.parameters import STATUSES, ParameterError, load
 
 
 @pytest.mark.parametrize("target", TARGETS)

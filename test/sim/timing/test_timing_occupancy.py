@@ -10,9 +10,10 @@ import pytest
 from ckmlir.codeobject.occupancy import Occupancy
 from ckmlir.errors import CkmlirError
 from ckmlir.lowering import occupancy as compiler
+from ckmlir.sim.chips import TARGETS
 from ckmlir.sim.timing.memory_shares import device_units
 from ckmlir.sim.timing.occupancy import limits_of, trace_occupancy
-from ckmlir.sim.timing.parameters import TARGETS, load
+from ckmlir.sim.timing.parameters import load
 from ckmlir.targets import get_target
 
 

@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ckmlir.lang import Pointer, Scalar, Tile, cast, permute_axes, store, view
-from ckmlir.ops.attention.backward.loop_kernel import Amount, Form, wide
+from ckmlir.lang.views import Amount
+from ckmlir.ops.attention.backward.loop_kernel import Form, wide
 from ckmlir.ops.attention.loop.work_kernel import Work
 
 

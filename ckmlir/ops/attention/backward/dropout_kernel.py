@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from ckmlir.lang import Scalar, Tile, absolute, cast, maximum, permute_axes, to_lds, where
+from ckmlir.lang.views import Amount
 from ckmlir.ops.attention.backward.fmha_bwd_spec import shared_draws
-from ckmlir.ops.attention.backward.loop_kernel import Amount, Form, Kept
+from ckmlir.ops.attention.backward.loop_kernel import Form, Kept
 from ckmlir.ops.attention.loop.dropout_kernel import BYTES, WORDS, Draw, Drawers, as_i8, seed_and_counter
 from ckmlir.ops.attention.loop.work_kernel import Work
 

@@ -87,6 +87,7 @@ from ckmlir.ops.attention.reference import attention, lse_shape
 from ckmlir.ops.choice import chosen_keys
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator, Step
+from ckmlir.ops.precision import LOG2_E
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
 from ckmlir.ops.scalars import ceil_div, f32, i32, i64
 from ckmlir.ops.spec import Reason, by, unlike
@@ -243,7 +244,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         sums = [PARTS[name] if parted else name for name in ("dk", "dv")]
         arguments: list[Argument] = ["q", "k", "v", "do", "exponent", "delta", "dq_parts", *sums, *spec.lists]
         arguments += map(i32, (whole.sq, whole.sk, whole.rows("q"), whole.h, problem.ratio))
-        arguments += map(f32, (whole.scale, whole.scale * math.log2(math.e)))
+        arguments += map(f32, (whole.scale, whole.scale * LOG2_E))
         for name in STRIDED:
             batch, head, row = packed_strides(problem, name) if parted and name in PARTS else problem.strides(name)
             arguments += (i32(row), i64(head), i64(batch))

@@ -18,7 +18,7 @@ import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.slot_table import BESIDE, Shares
-from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, SEQUENCES, lists_of
+from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, UNPAGED, lists_of, words_of
 from ckmlir.ops.attention.masks import Mask, MaskKey
 from ckmlir.ops.attention.sequences import KEYS, read_sequences
 from ckmlir.ops.comparison import Array, Tolerance
@@ -31,7 +31,6 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 BLOCKS = {"32x128": (32, 128), "16x64": (16, 64)}
 """Queries and keys of a step."""
-PLACES = tuple(word for word in SEQUENCES if word != "pages")
 """What memory may hold of queries and of keys."""
 SEQUENCE_KEYS = (
     Integer("b", None, "sequences; by default 1, or as many as there are lengths"),
@@ -57,8 +56,7 @@ class CostsSpec(Spec):
 
     @property
     def name(self) -> str:
-        words = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
-        return "_".join(["fmha_bwd_costs", by(self.block), *words, f"mask_{self.mask}"])
+        return "_".join(["fmha_bwd_costs", by(self.block), *words_of(self.sequences), f"mask_{self.mask}"])
 
     @property
     def lists(self) -> tuple[str, ...]:
@@ -91,7 +89,7 @@ class Costs(Operator[Shares, CostsSpec]):
     def kernels(self, target: Target) -> list[CostsSpec]:
         return [
             CostsSpec(block, (word, word), mask)
-            for block in BLOCKS.values() for word in PLACES for mask in ("none", "causal")
+            for block in BLOCKS.values() for word in UNPAGED for mask in ("none", "causal")
         ]  # fmt: skip
 
     def arrays(self, problem: Shares) -> tuple[ArraySpec, ...]:
@@ -132,8 +130,8 @@ def read_shares(values: Mapping[str, Any]) -> Shares:
 
 def unknown_places(spec: Any) -> list[Reason]:
     """Why memory cannot hold what a specification's words say."""
-    expected = f"expected words of {', '.join(map(repr, PLACES))}"
-    wrong = any(word not in PLACES for word in spec.sequences) or len(spec.sequences) != 2
+    expected = f"expected words of {', '.join(map(repr, UNPAGED))}"
+    wrong = any(word not in UNPAGED for word in spec.sequences) or len(spec.sequences) != 2
     return [Reason("sequences", spec.sequences, "not what memory holds of sequences", expected)] if wrong else []
 
 

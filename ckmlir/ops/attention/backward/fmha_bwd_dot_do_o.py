@@ -17,7 +17,6 @@ sequence (i32), the head and the batch (i64). Grid: (blocks of queries, heads, s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,14 +26,13 @@ from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.sink_gradient import sink_errors, sink_weights
-from ckmlir.ops.attention.fmha_fwd_spec import LISTS, SEQUENCES
-from ckmlir.ops.attention.head_strides import VECTOR_BYTES, HeadStrides, checked_head_strides
+from ckmlir.ops.attention.fmha_fwd_spec import LISTS, UNPAGED, WHOLE_TILES, row_multiple
+from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import Rows, read_sequences
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator
-from ckmlir.ops.precision import DENORMAL, OVERFLOW, UNIT, in_f32, order_decides
+from ckmlir.ops.precision import DENORMAL, LOG2_E, OVERFLOW, UNIT, in_f32, order_decides
 from ckmlir.ops.request import Choice, Flag, Integer, Real, RequestError
 from ckmlir.ops.scalars import ceil_div, f32, i32, i64
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
@@ -42,7 +40,6 @@ from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 DTYPES = ("f16", "bf16", "f32")
-CHANNEL_TILES = (32, 64, 128, 256)
 """Channels that a tile may have: lanes side by side hold a row."""
 ROWS, WAVES = 64, 4
 """Queries and waves of a workgroup."""
@@ -50,10 +47,8 @@ STEPS = 16
 """Additions one after another, at most: 8 of a lane's vector, 5 of lanes; of f32 4 and 6, and the product."""
 ROW_STEPS = 16
 """The same for a block's sum over queries: a lane's, six of lanes, two of waves, and the product."""
-LOG2_E = math.log2(math.e)
 QUERY_KEYS = ("mode", "seqlens_q", "slots_q")
 """Of the keys that say how long sequences are."""
-PLACES = tuple(word for word in SEQUENCES if word != "pages")
 """What memory may hold of queries."""
 
 
@@ -108,7 +103,7 @@ class DotDoOSpec(Spec):
     @property
     def dv_tile(self) -> int:
         """Channels of a tile."""
-        return min(tile for tile in CHANNEL_TILES if tile >= self.dv)
+        return min(tile for tile in WHOLE_TILES if tile >= self.dv)
 
 
 class DotDoO(Operator[Problem, DotDoOSpec]):
@@ -136,8 +131,8 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         dv, multiple = values["dv"], row_multiple(values["dtype"])
-        if dv % multiple or dv > CHANNEL_TILES[-1]:
-            raise RequestError(f"dv={dv}: expected a multiple of {multiple} from {multiple} to {CHANNEL_TILES[-1]}")
+        if dv % multiple or dv > WHOLE_TILES[-1]:
+            raise RequestError(f"dv={dv}: expected a multiple of {multiple} from {multiple} to {WHOLE_TILES[-1]}")
         if not 0 < values["factor"] <= 1:
             raise RequestError(f"factor={values['factor']}: expected a number above 0 and at most 1")
         lengths = {f"{name[:-1]}k": values[name] for name in ("sq", "seqlens_q", "slots_q")}
@@ -165,16 +160,16 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
         return DotDoOSpec(problem.dtype, problem.dv, problem.sink, problem.queries.word)
 
     def validate(self, spec: DotDoOSpec, target: Target) -> list[Reason]:
-        reasons = list(not_a_choice(spec, dtype=DTYPES, sequences=PLACES))
+        reasons = list(not_a_choice(spec, dtype=DTYPES, sequences=UNPAGED))
         multiple = row_multiple(spec.dtype) if spec.dtype in DTYPES else 1
-        if spec.dv % multiple or not multiple <= spec.dv <= CHANNEL_TILES[-1]:
-            right = f"expected a multiple of {multiple} from {multiple} to {CHANNEL_TILES[-1]}"
+        if spec.dv % multiple or not multiple <= spec.dv <= WHOLE_TILES[-1]:
+            right = f"expected a multiple of {multiple} from {multiple} to {WHOLE_TILES[-1]}"
             reasons.append(Reason("dv", spec.dv, "no tile holds so many channels in whole vectors", right))
         return reasons
 
     def kernels(self, target: Target) -> list[DotDoOSpec]:
         plain = [DotDoOSpec(dtype, dv, False, "") for dtype in DTYPES for dv in (32, 64, 96, 128, 256)]
-        return [*plain, *(DotDoOSpec("f16", 128, True, word) for word in PLACES)]
+        return [*plain, *(DotDoOSpec("f16", 128, True, word) for word in UNPAGED)]
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         found = []
@@ -266,11 +261,6 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
             arguments += (i32(row), i64(head), i64(batch))
         grid = (problem.blocks, problem.h, problem.b)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), tuple(arguments))
-
-
-def row_multiple(dtype: str) -> int:
-    """Elements of which distances in arrays of a dtype are multiples."""
-    return VECTOR_BYTES // find_dtype(dtype).bytes
 
 
 OPERATOR = DotDoO()

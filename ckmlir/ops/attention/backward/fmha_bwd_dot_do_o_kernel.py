@@ -24,9 +24,11 @@ from ckmlir.lang import (
     view,
     workgroup_id,
 )
-from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import LOG2_E, ROWS, WAVES, DotDoOSpec, row_multiple
+from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import ROWS, WAVES, DotDoOSpec
+from ckmlir.ops.attention.fmha_fwd_spec import row_multiple
 from ckmlir.ops.attention.loop.heads_kernel import rows_of_head, values_of_head
 from ckmlir.ops.attention.loop.work_kernel import side_of
+from ckmlir.ops.precision import LOG2_E
 from ckmlir.targets import Target
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, HEAD_TILES, head_tile, lists_of
-from ckmlir.ops.attention.head_strides import VECTOR_BYTES
+from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, HEAD_TILES, head_tile, lists_of, row_multiple, words_of
 from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts.alibi import Alibi
@@ -61,8 +60,6 @@ FEW_KEYS = 64
 """Blocks where a workgroup keeps all queries: their rows, and keys of a step, by matrix instructions of 16 rows."""
 WIDE_SINGLES = 128, 256
 """Of f32 one of d and dv has no more channels than the first; the other has at most the second."""
-MOST_RESIDENT = 2
-"""Workgroups that stay, of a compute unit, at most: more do not hide more, and each has a last block."""
 
 
 class Deal(Struct, frozen=True):
@@ -120,7 +117,7 @@ class FmhaBwdSpec(Spec):
         return "_".join([
             "fmha_bwd", *types, f"d{self.d}x{self.dv}", by(self.block), f"waves{self.waves}",
             f"mfma{by(self.mfma)}", f"dq{by(self.dq_mfma)}_waves{by(self.dq_waves)}", f"mask_{self.mask}", self.sink,
-            self.schedule, *(f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word),
+            self.schedule, *words_of(self.sequences),
             *self.parts, *([] if self.order == RISING else [self.order]),
         ])  # fmt: skip
 
@@ -148,7 +145,7 @@ class FmhaBwdSpec(Spec):
     @property
     def row_multiple(self) -> int:
         """Elements of which the distances of rows and heads are multiples."""
-        return VECTOR_BYTES // find_dtype(self.dtype).bytes
+        return row_multiple(self.dtype)
 
     def read_both_ways(self, target: Target) -> bool:
         """Whether a tile in LDS is read by rows and across them: reads transpose, or elements are whole registers."""
@@ -226,7 +223,7 @@ def invalid_fields(spec: FmhaBwdSpec, target: Target) -> list[Reason]:
     # Each group of checks relies on the ones before it.
     reasons = reasons or list(_shared_channels(spec, target))
     reasons = reasons or [*_woven(spec, target), *_matrix_instructions(spec, target)]
-    return reasons or excess(_resources(spec, target), target)
+    return reasons or excess(backward_resources(spec, target), target)
 
 
 def _channels(spec: FmhaBwdSpec) -> Iterator[Reason]:
@@ -261,12 +258,12 @@ def _output(spec: FmhaBwdSpec) -> Iterator[Reason]:
         yield Reason("out", spec.out, why, f"expected {spec.dtype} or f32")
 
 
-def shared_draws(queries: int, keys: int, waves: int, lanes: int = WAVE_SIZE) -> Deal:
+def shared_draws(queries: int, keys: int, waves: int) -> Deal:
     """How the draws for a block are dealt out. Raises ValueError where they cannot be."""
-    along = lanes // (2 * queries)
+    along = WAVE_SIZE // (2 * queries)
     blocks = keys // DRAWN
     if queries > DRAWN or keys % DRAWN or along == 0 or blocks % along:
-        raise ValueError(f"{queries}x{keys} elements cannot be drawn for by {lanes} lanes")
+        raise ValueError(f"{queries}x{keys} elements cannot be drawn for by {WAVE_SIZE} lanes")
     blocks //= along
     across = min(blocks, waves)
     if waves // across > 4:
@@ -274,20 +271,12 @@ def shared_draws(queries: int, keys: int, waves: int, lanes: int = WAVE_SIZE) ->
     return Deal(along, across, blocks // across, waves // across)
 
 
-def workgroups_a_unit(spec: FmhaBwdSpec, target: Target) -> int:
-    """How many workgroups that stay a compute unit is given: as many as LDS and the registers of tiles let it hold."""
-    need = _resources(spec, target)
-    waves_a_simd = -(-spec.waves // target.simds)
-    registers = target.registers.vector_total // max(need.registers * 5 // 4, 1) // waves_a_simd
-    return max(min(target.lds_bytes // need.lds, registers, MOST_RESIDENT), 1)
-
-
 def _drawn(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
     """Whether dropout's draws can be dealt out."""
     if not any(word.startswith("dropout") for word in spec.parts) or not all(map(_is_power, (*spec.block, spec.waves))):
         return
     try:
-        shared_draws(*spec.block, spec.waves, target.wave_size)
+        shared_draws(*spec.block, spec.waves)
     except ValueError as error:
         yield Reason("block", spec.block, f"dropout: {error}", "expected 16 or 32 queries and 64 or 128 keys")
 
@@ -358,7 +347,7 @@ def _matrix_instructions(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
                 break
 
 
-def _resources(spec: FmhaBwdSpec, target: Target) -> Resources:
+def backward_resources(spec: FmhaBwdSpec, target: Target) -> Resources:
     """Tiles of Q and dO and dS in LDS, behind that of K; accumulators of dK, dV, S and dP, the block of keys three
     times, two operands, what is loaded for the next step. Where queries are kept they are there both ways, and dQ;
     K and V of two steps and Kᵀ, the sum that leaves."""

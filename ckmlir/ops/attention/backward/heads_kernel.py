@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ckmlir.lang import Pointer, Scalar, i32, ptr, while_loop, workgroup_id
+from ckmlir.lang.views import Amount
 from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
 from ckmlir.ops.attention.backward.key_blocks import KeyBlocks
-from ckmlir.ops.attention.backward.loop_kernel import Amount, Form
+from ckmlir.ops.attention.backward.loop_kernel import Form
 from ckmlir.ops.attention.backward.shares_kernel import Gathered, bounds_of, clear, joined
 from ckmlir.ops.attention.backward.slot_table import Written
 from ckmlir.ops.attention.backward.walks_kernel import Body, Turn, dq_of_head, sides

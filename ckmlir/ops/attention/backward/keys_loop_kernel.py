@@ -26,8 +26,8 @@ from ckmlir.lang import (
     to_lds,
     zeros,
 )
+from ckmlir.lang.views import Amount
 from ckmlir.ops.attention.backward.loop_kernel import (
-    Amount,
     Form,
     Queries,
     WeightPart,

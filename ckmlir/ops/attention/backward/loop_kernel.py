@@ -43,8 +43,7 @@ from ckmlir.lang import (
     to_lds,
     zeros,
 )
-
-Amount = Scalar | int
+from ckmlir.lang.views import Amount
 
 
 def wide(amount: Amount) -> Amount:

@@ -8,8 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, atomic_add, coordinates, store, view, where
+from ckmlir.lang.views import Amount
 from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
-from ckmlir.ops.attention.backward.loop_kernel import Amount, Form, Span, WeightPart, wide
+from ckmlir.ops.attention.backward.loop_kernel import Form, Span, WeightPart, wide
 from ckmlir.ops.attention.loop.spans_kernel import coordinate
 from ckmlir.ops.attention.loop.work_kernel import Work
 

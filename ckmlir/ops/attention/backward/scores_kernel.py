@@ -3,17 +3,16 @@ rows. What is added has a slope of one, so that dS stays what it is."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ckmlir.lang import Scalar, Tile, View, absolute, cast, coordinates, load, permute_axes, view
-from ckmlir.ops.attention.backward.loop_kernel import Amount, ExponentPart, Form
+from ckmlir.lang.views import Amount
+from ckmlir.ops.attention.backward.loop_kernel import ExponentPart, Form
 from ckmlir.ops.attention.loop.work_kernel import Work
+from ckmlir.ops.precision import LOG2_E
 from ckmlir.records import replace
-
-LOG2_E = math.log2(math.e)
 
 
 @dataclass(frozen=True)

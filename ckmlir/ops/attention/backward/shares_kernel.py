@@ -30,9 +30,10 @@ from ckmlir.lang import (
     while_loop,
     workgroup_id,
 )
+from ckmlir.lang.views import Amount
 from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
 from ckmlir.ops.attention.backward.key_blocks import Bounds, KeyBlocks, boundary
-from ckmlir.ops.attention.backward.loop_kernel import Amount, Form, Span
+from ckmlir.ops.attention.backward.loop_kernel import Form, Span
 from ckmlir.ops.attention.backward.parts_kernel import Atomic
 from ckmlir.ops.attention.backward.slot_table import Written
 from ckmlir.ops.attention.backward.walks_kernel import Body, Turn, in_dq, sides

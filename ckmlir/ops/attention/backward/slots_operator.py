@@ -12,11 +12,10 @@ from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.fmha_bwd_costs import BLOCKS, SEQUENCE_KEYS, read_shares, unknown_places
 from ckmlir.ops.attention.backward.fmha_bwd_spec import block_of
 from ckmlir.ops.attention.backward.slot_table import Shares
-from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, HEAD_TILES, lists_of
-from ckmlir.ops.attention.head_strides import VECTOR_BYTES, HeadStrides, checked_head_strides
+from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, HEAD_TILES, lists_of, row_multiple, words_of
+from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import Choice, Integer, Key, RequestError
 from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, unlike
@@ -81,8 +80,8 @@ class SlotsSpec(Spec):
 
     @property
     def name(self) -> str:
-        words = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
-        return "_".join([f"{self.operator}_{self.dtype}_d{self.d}", by(self.block), *words, f"mask_{self.mask}"])
+        words = by(self.block), *words_of(self.sequences), f"mask_{self.mask}"
+        return "_".join([f"{self.operator}_{self.dtype}_d{self.d}", *words])
 
     @property
     def lists(self) -> tuple[str, ...]:
@@ -97,7 +96,7 @@ class SlotsSpec(Spec):
     @property
     def row_multiple(self) -> int:
         """Elements of which the distances of rows and heads are multiples."""
-        return _channel_multiple(self.dtype)
+        return row_multiple(self.dtype)
 
 
 P = TypeVar("P", bound=SlotsProblem)
@@ -132,7 +131,7 @@ class SlotsOperator(Operator[P, S]):
     def _problem(self, values: Mapping[str, Any]) -> P:
         shares = read_shares(values)
         d, dtype, layout = values["d"], values["dtype"], values["layout"]
-        multiple = _channel_multiple(dtype)
+        multiple = row_multiple(dtype)
         if d % multiple or d > HEAD_TILES[-1]:
             raise RequestError(f"d={d}: expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}")
         rows: Rows = getattr(shares, self.problem_type.side)
@@ -189,7 +188,3 @@ def invalid_fields(spec: SlotsSpec) -> list[Reason]:
         right = f"expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
         reasons.append(Reason("d", spec.d, "no tile holds so many channels in whole vectors", right))
     return reasons
-
-
-def _channel_multiple(dtype: str) -> int:
-    return VECTOR_BYTES // find_dtype(dtype).bytes

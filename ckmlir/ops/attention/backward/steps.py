@@ -16,7 +16,7 @@ from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import ROWS as QUERIES
 from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import Problem as DotDoO
 from ckmlir.ops.attention.backward.fmha_bwd_join import OPERATOR as JOIN
 from ckmlir.ops.attention.backward.fmha_bwd_join import Problem as JoinedBlocks
-from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, FmhaBwdSpec, workgroups_a_unit
+from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, FmhaBwdSpec, backward_resources
 from ckmlir.ops.attention.backward.fmha_bwd_turns import OPERATOR as TURNS_OPERATOR
 from ckmlir.ops.attention.backward.fmha_bwd_turns import Turns, turns_of
 from ckmlir.ops.attention.backward.problem import BackwardProblem
@@ -138,7 +138,7 @@ def shares_of(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Sh
     """The work of so many workgroups as were asked for, as the device holds, or as there are blocks of keys."""
     whole = problem.attention
     blocks = ceil_div(whole.sk, spec.block[1]) * whole.h * whole.b
-    held = workgroups_a_unit(spec, target) * target.compute_units
+    held = backward_resources(spec, target).workgroups_a_unit(target) * target.compute_units
     workgroups = problem.workgroups or max(min(held, blocks), 1)
     beside = BESIDE[target.name] * (5 if spec.out == "f32" else 3) // 3
     shares = Shares(whole.b, whole.h, whole.queries, whole.keys, spec.block, workgroups, whole.mask, beside)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import Problem as DotDoO
-from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, FmhaBwdSpec, workgroups_a_unit
+from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, FmhaBwdSpec, backward_resources
 from ckmlir.ops.attention.backward.problem import BackwardProblem
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.reference import lse_shape
@@ -35,7 +35,7 @@ def keys_of_a_workgroup(problem: BackwardProblem, spec: FmhaBwdSpec, target: Tar
     """Keys that a workgroup which keeps queries takes, whole blocks: those with which the rounds that the device takes
     for all workgroups are done first."""
     blocks = max(ceil_div(problem.attention.sk, spec.block[1]), 1)
-    held = workgroups_a_unit(spec, target) * target.compute_units
+    held = backward_resources(spec, target).workgroups_a_unit(target) * target.compute_units
     heads = problem.attention.h * problem.attention.b
 
     def steps(taken: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,7 +14,7 @@ from ckmlir.ops.attention.backward.sink_gradient import sink_errors, sink_weight
 from ckmlir.ops.attention.part import score_parts
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.precision import LEAST_EXPONENTIAL, OVERFLOW, UNIT, products_lost
+from ckmlir.ops.precision import LEAST_EXPONENTIAL, LOG2_E, OVERFLOW, UNIT, products_lost
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
@@ -168,7 +167,7 @@ def _unspecified(problem: BackwardProblem, one: Pairs) -> bool:
     if (np.isnan(one.lse) | (one.lse == np.inf)).any():
         return True
     q, k, v, o, do = (np.abs(part).max(initial=0.0) for part in inputs)
-    scores = attention.d * q * k * max(1.0, attention.scale * math.log2(math.e))
+    scores = attention.d * q * k * max(1.0, attention.scale * LOG2_E)
     rows = [np.linalg.norm(part, axis=-1).max(initial=0.0) for part in (one.do, one.v, one.o)]
     slopes = rows[0] * (problem.factor * rows[1] + rows[2])
     sums = attention.dv * do * max(v, o)

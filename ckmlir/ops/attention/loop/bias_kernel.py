@@ -21,8 +21,9 @@ from ckmlir.lang import (
 )  # fmt: skip
 from ckmlir.ops.attention.loop.loop_kernel import Form, Score
 from ckmlir.ops.attention.loop.scales_kernel import ACCUMULATOR_GROUP
-from ckmlir.ops.attention.loop.units_kernel import LN_2, Units
+from ckmlir.ops.attention.loop.units_kernel import Units
 from ckmlir.ops.attention.loop.work_kernel import Work
+from ckmlir.ops.precision import LN_2
 from ckmlir.records import replace
 from ckmlir.targets.cdna import WAVE_SIZE
 

@@ -14,7 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, full, load, view
-from ckmlir.ops.attention.loop.loop_kernel import Amount, Form
+from ckmlir.lang.views import Amount
+from ckmlir.ops.attention.loop.loop_kernel import Form
 
 
 class BlockRows(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from msgspec import Struct
@@ -13,7 +14,6 @@ from ckmlir.ops.attention.loop.loop_kernel import Form, Score
 from ckmlir.ops.attention.loop.spans_kernel import Reach, rounded_up, whole
 from ckmlir.ops.attention.loop.work_kernel import Work
 
-INFINITY = float("inf")
 FAR = 2**31 - 1
 
 
@@ -121,7 +121,7 @@ class Run(Score):
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
-        return self.apart(scores, key, self.form.rows() + self.first, -INFINITY)
+        return self.apart(scores, key, self.form.rows() + self.first, -inf)
 
     def apart(self, scores: Tile, key: Scalar, row: Tile, others: Tile | float) -> Tile:
         """The scores inside the runs of queries, `others` outside."""
@@ -138,7 +138,7 @@ class RunAndSelf(Run):
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`. One choice in another: joined conditions would take scalar registers."""
         row = self.form.rows() + self.first
-        own = where(coordinates(scores, 1).equals((row - key)[:, None]), scores, -INFINITY)
+        own = where(coordinates(scores, 1).equals((row - key)[:, None]), scores, -inf)
         return self.apart(scores, key, row, own)
 
 

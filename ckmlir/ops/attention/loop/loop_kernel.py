@@ -20,10 +20,10 @@ from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Scalar, Tile, cast, coordinates, loop, mma, redistribute, stage, to_lds, zeros
+from ckmlir.lang.views import Amount
 from ckmlir.ops.attention.loop.storage_kernel import Storage
-from ckmlir.ops.attention.loop.units_kernel import LN_2, LOG2_E, Units
-
-Amount = Scalar | int
+from ckmlir.ops.attention.loop.units_kernel import Units
+from ckmlir.ops.precision import LN_2, LOG2_E
 
 
 class Form(Struct, frozen=True):

@@ -8,12 +8,11 @@ may branch around it instead, for each end of the run.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from ckmlir.lang import Scalar, Tile, coordinates, cut, full, minimum, where
 from ckmlir.ops.attention.loop.loop_kernel import Form, Score
 from ckmlir.ops.attention.loop.work_kernel import Work
-
-INFINITY = float("inf")
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,8 @@ class Below(Score):
         """See `loop_kernel.Score`."""
         end = self.end - key
         if self.branches:
-            return cut(scores, full(scores.type.lengths[:1], end, "i32"), -INFINITY)
-        return where(coordinates(scores, 1) < end, scores, -INFINITY)
+            return cut(scores, full(scores.type.lengths[:1], end, "i32"), -inf)
+        return where(coordinates(scores, 1) < end, scores, -inf)
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ class Causal(Score):
         """See `loop_kernel.Score`."""
         _, end = self.ends()
         if self.branches:
-            return cut(scores, end - key, -INFINITY)
-        return where(coordinates(scores, 1) < (end - key)[:, None], scores, -INFINITY)
+            return cut(scores, end - key, -inf)
+        return where(coordinates(scores, 1) < (end - key)[:, None], scores, -inf)
 
 
 @dataclass(frozen=True)
@@ -73,9 +72,9 @@ class Window(Causal):
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
         if not self.branches:
-            return where(self.inside(scores, key), scores, -INFINITY)
+            return where(self.inside(scores, key), scores, -inf)
         row, _ = self.ends()
-        return cut(super().apply(scores, key), row - self.y + 1 - key, -INFINITY, front=True)
+        return cut(super().apply(scores, key), row - self.y + 1 - key, -inf, front=True)
 
     def inside(self, scores: Tile, key: Scalar) -> Tile:
         """Whether each key of a block is inside its query's window."""
@@ -95,4 +94,4 @@ class Sinks(Window):
         """See `loop_kernel.Score`."""
         _, end = self.ends()
         first = (minimum(end, self.sink) - key)[:, None]
-        return where(self.inside(scores, key) | (coordinates(scores, 1) < first), scores, -INFINITY)
+        return where(self.inside(scores, key) | (coordinates(scores, 1) < first), scores, -inf)

@@ -36,8 +36,9 @@ from ckmlir.lang import (
 )  # fmt: skip
 from ckmlir.ops.attention.loop.loop_kernel import Form, MatrixProducts, Scaled, Score
 from ckmlir.ops.attention.loop.storage_kernel import Storage
-from ckmlir.ops.attention.loop.units_kernel import LN_2, LOG2_E, Units
+from ckmlir.ops.attention.loop.units_kernel import Units
 from ckmlir.ops.attention.problem import LEAST_SCALE
+from ckmlir.ops.precision import LN_2, LOG2_E
 
 ACCUMULATOR_GROUP = 4
 """Consecutive keys of which a lane holds scores."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ckmlir.lang import Scalar, Tile, exp2, reciprocal
 from ckmlir.ops.attention.loop.loop_kernel import Score
-from ckmlir.ops.attention.loop.units_kernel import LN_2, LOG2_E, Units
+from ckmlir.ops.attention.loop.units_kernel import Units
+from ckmlir.ops.precision import LN_2, LOG2_E
 
 
 @dataclass(frozen=True)

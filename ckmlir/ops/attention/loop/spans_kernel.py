@@ -12,8 +12,9 @@ from types import SimpleNamespace
 from msgspec import Struct
 
 from ckmlir.lang import Scalar
+from ckmlir.lang.views import Amount
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-from ckmlir.ops.attention.loop.loop_kernel import Amount, Form, Parted, Score, Span
+from ckmlir.ops.attention.loop.loop_kernel import Form, Parted, Score, Span
 from ckmlir.ops.attention.loop.masks_kernel import Below, Causal, Sinks, Window
 from ckmlir.ops.attention.loop.work_kernel import Work
 

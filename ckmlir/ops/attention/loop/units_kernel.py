@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from msgspec import Struct
 
 from ckmlir.lang import Scalar, Tile, maximum, reduce_max, reduce_sum
-
-LOG2_E, LN_2 = math.log2(math.e), math.log(2)
 
 
 class Units(Struct, frozen=True):

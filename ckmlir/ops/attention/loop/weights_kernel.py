@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from msgspec import Struct
@@ -12,8 +12,8 @@ from ckmlir.lang import Scalar, Tile, exp2, floor, full, log2, maximum, rescale,
 from ckmlir.ops.attention.level import ROOM
 from ckmlir.ops.attention.loop.loop_kernel import Form, Sums, Weights
 from ckmlir.ops.attention.loop.units_kernel import Units
+from ckmlir.ops.precision import LN_2
 
-INFINITY = float("inf")
 LEAST_SUM = 2.0**-100
 """Less than any weight of a key that is taken from the exponent 0 (`ops.attention.level`)."""
 ROUNDINGS = 2.0**-22
@@ -58,13 +58,13 @@ class Softmax(Struct, frozen=True):
     def start(self, form: Form) -> list[Tile]:
         """See `loop_kernel.Weights`."""
         shape = (form.queries,)
-        return [full(shape, -INFINITY, "f32", form.row_layout), zeros(shape, "f32", form.row_layout)]
+        return [full(shape, -inf, "f32", form.row_layout), zeros(shape, "f32", form.row_layout)]
 
     def joined(self, form: Form, exponents: Tile) -> list[Tile]:
         """See `loop_kernel.Weights`: they are the largest so far, and have a weight of one."""
         largest = self.units.score(exponents)
         one = full((form.queries,), 2.0**self.boost, "f32", form.row_layout)
-        return [largest, where(largest > -INFINITY, one, 0.0)]
+        return [largest, where(largest > -inf, one, 0.0)]
 
     def top(self, scores: Tile, state: Sequence[Tile]) -> Top | None:
         """See `loop_kernel.Weights`."""
@@ -111,7 +111,7 @@ class Softmax(Struct, frozen=True):
         none, total = _without(state[-1])
         power = self.whole(state) + log2(total)
         power = power - float(self.boost) if self.boost else power
-        logarithm: Tile = where(none, -INFINITY, power * math.log(2))
+        logarithm: Tile = where(none, -inf, power * LN_2)
         return logarithm
 
 
@@ -157,7 +157,7 @@ class Level(Softmax, frozen=True):
         """See `loop_kernel.Weights`. A sum that is less than any key's weight is of no key: it is the exponent that
         joined it, whose weight f32 may not hold."""
         found, (*joined, total) = super().logarithm(state), state
-        return where(total < LEAST_SUM, joined[0] * math.log(2), found) if joined else found
+        return where(total < LEAST_SUM, joined[0] * LN_2, found) if joined else found
 
 
 class Changed(Struct, frozen=True):
@@ -303,4 +303,4 @@ def _without(total: Tile) -> tuple[Tile, Tile]:
 
 def _finite(largest: Tile) -> Tile:
     """The row's maximum, 0 where the row has nothing yet: minus infinity less itself would be NaN."""
-    return where(largest > -INFINITY, largest, 0.0)
+    return where(largest > -inf, largest, 0.0)

@@ -5,7 +5,6 @@ A score of minus infinity has no weight.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ckmlir.ops.attention.part import WeightPart
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.operator import Argument
+from ckmlir.ops.precision import LN_2
 from ckmlir.ops.request import Choice, Real, RequestError
 from ckmlir.ops.scalars import f32
 
@@ -45,7 +45,7 @@ class Silu(WeightPart):
         return cls(1 / max(problem.sq, 1) if scale is None else scale)
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return (f32(self.scale * math.log(2)),)  # the kernel's scores are exponents to the base 2
+        return (f32(self.scale * LN_2),)  # the kernel's scores are exponents to the base 2
 
     @classmethod
     def parameters(cls, word: str) -> dict[str, Any]:

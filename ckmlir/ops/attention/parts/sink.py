@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.part import WeightPart, score_parts
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.precision import OVERFLOW, UNIT
+from ckmlir.ops.precision import LOG2_E, OVERFLOW, UNIT
 from ckmlir.ops.request import Flag
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ckmlir.ops.attention.loop.loop_kernel import Form, Weights
     from ckmlir.ops.attention.loop.work_kernel import Work
 
-INFINITY = float("inf")
-LOG2_E = math.log2(math.e)
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Sink(WeightPart):
     def traced(cls, word: str, given: Any, work: Work, form: Form, weights: Weights) -> Weights:
         from ckmlir.ops.attention.loop.weights_kernel import Around
 
-        logit = work.share.once(work.rows.numbers(given.sink, work.first, form) * LOG2_E, -INFINITY)
+        logit = work.share.once(work.rows.numbers(given.sink, work.first, form) * LOG2_E, -inf)
 
         class Sunk(Around):
             """The softmax begins with the logit."""

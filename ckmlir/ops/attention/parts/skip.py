@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ckmlir.ops.attention.loop.loop_kernel import Form, Weights
     from ckmlir.ops.attention.loop.work_kernel import Work
 
-INFINITY = float("inf")
 LEAST, MOST = 1.0, 1000.0
 
 
@@ -66,6 +66,6 @@ class Skip(WeightPart):
             def top(self, scores: Tile, state: Any) -> Any:
                 found, before = super().top(scores, state), self.units.exponent(state[0])
                 here = self.units.exponent(reduce_max(scores, 1))
-                return replace(found, shift=where(here + given.pv_threshold <= before, INFINITY, found.shift))
+                return replace(found, shift=where(here + given.pv_threshold <= before, inf, found.shift))
 
         return Skipping(weights)

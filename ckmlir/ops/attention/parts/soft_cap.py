@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.attention.request_checks import check_apart
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument
-from ckmlir.ops.precision import OVERFLOW, UNIT
+from ckmlir.ops.precision import LOG2_E, OVERFLOW, UNIT
 from ckmlir.ops.request import LEAST_NORMAL_F32, Real, RequestError
 from ckmlir.ops.scalars import f32
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from ckmlir.ops.attention.loop.loop_kernel import Form
     from ckmlir.ops.attention.loop.work_kernel import Work
 
-LOG2_E = math.log2(math.e)
 LEAST, MOST = 2.0**-10, 1000.0
 """Scores are rounded to steps of 1e-7 caps: with a larger one they would be too coarse."""
 
