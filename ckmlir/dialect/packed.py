@@ -2,17 +2,18 @@
 
 from typing import Any
 
-from ckmlir.dialect.build import string, value
+from ckmlir.dialect.build import integer, integer_of, string, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.fragment import vector_type
 from ckmlir.dialect.packed_checks import packing_of
 from ckmlir.dialect.packed_tiles import bytes_over, elements_over
-from ckmlir.dialect.packing import PACKED, Packing
+from ckmlir.dialect.packing import PACKED, Packing, light_exponent
 from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
 
+EXPONENT = "exponent"
 WIDE = ("f32", "f16", "f8E4M3FN", "f8E4M3FNUZ")
 """What packed elements become, exactly."""
 OF_INTEGERS = ("i8",)
@@ -23,7 +24,8 @@ OF_SIGNED = ("f8E5M2", "f8E5M2FNUZ")
 
 class UnpackOp(Ck.Operation, name="unpack", traits=[ext.Pure]):
     """`ck.unpack %bytes {format}`: the elements in a tile of bytes as f32, f16 or fp8, exactly, integers as i8 and
-    signed ones as bf8 too; the last dimension grows.
+    signed ones as bf8 too; the last dimension grows. With `{exponent}` integers are times 2^exponent, which is the one
+    that takes the fewest instructions (`packing.light_exponent`).
     """
 
     source: ext.Operand[Any]
@@ -34,6 +36,7 @@ class UnpackOp(Ck.Operation, name="unpack", traits=[ext.Pure]):
     def verify_invariants(op: ir.OpView) -> None:
         source, result = tile_of(op.operation.operands[0]), described_as(op.operation.results[0].type, TileType)
         _check_tiles(packing_of(op), source, result, wide_of(packing_of(op)))
+        _check_exponent(op, result.element)
 
 
 class PackOp(Ck.Operation, name="pack", traits=[ext.Pure]):
@@ -62,6 +65,7 @@ class UnpackFragmentOp(Ck.Operation, name="unpack_fragment", traits=[ext.Pure]):
     def verify_invariants(op: ir.OpView) -> None:
         packing = packing_of(op)
         _check_vectors(packing, op.operation.operands[0].type, op.operation.results[0].type, wide_of(packing))
+        _check_exponent(op, op.operation.results[0].type.element_type)
 
 
 class PackFragmentOp(Ck.Operation, name="pack_fragment", traits=[ext.Pure]):
@@ -81,9 +85,19 @@ def wide_of(packing: Packing) -> tuple[str, ...]:
     return (*WIDE, *(OF_INTEGERS if packing.is_integer else ()), *(OF_SIGNED if is_signed(packing) else ()))
 
 
+def exponent_of(op: Any) -> int:
+    """Of the power of two that elements are multiplied by."""
+    return integer_of(op, EXPONENT) if EXPONENT in op.operation.attributes else 0
+
+
 def is_signed(packing: Packing) -> bool:
     """Whether elements are integers with a sign."""
     return packing.is_integer and packing.signed
+
+
+def _check_exponent(op: Any, element: ir.Type) -> None:
+    found, able = exponent_of(op), sorted({0, light_exponent(packing_of(op), str(element))})
+    expect(found in able, f"elements become {element} times 2^{' or 2^'.join(map(str, able))}, not times 2^{found}")
 
 
 def _check_tiles(packing: Packing, octets: TileType, elements: TileType, wide: tuple[str, ...] = ("f32",)) -> None:
@@ -110,13 +124,13 @@ def _check_vectors(packing: Packing, octets: ir.Type, elements: ir.Type, wide: t
     expect(elements.shape[0] == wanted, f"{octets.shape[0]} bytes hold {wanted} elements, not {elements.shape[0]}")
 
 
-def unpack(source: ir.Value, format_: str, element: ir.Type) -> ir.Value:
-    """A tile of bytes as elements of a type of `wide_of`."""
+def unpack(source: ir.Value, format_: str, element: ir.Type, exponent: int = 0) -> ir.Value:
+    """A tile of bytes as elements of a type of `wide_of`, times 2^exponent."""
     tile, packing = tile_of(source), PACKED[format_]
     lengths = (*tile.lengths[:-1], packing.count(tile.lengths[-1]))
     lies = None if tile.distribution is None else elements_over(tile.distribution, packing)
     wide = TileType(lengths, element, lies)
-    return value("ck.unpack", wide.mlir(), [source], {"format": string(format_)})
+    return value("ck.unpack", wide.mlir(), [source], _attributes(format_, exponent))
 
 
 def pack(source: ir.Value, format_: str) -> ir.Value:
@@ -128,11 +142,18 @@ def pack(source: ir.Value, format_: str) -> ir.Value:
     return value("ck.pack", TileType(lengths, octet, lies).mlir(), [source], {"format": string(format_)})
 
 
-def unpack_fragment(source: ir.Value, format_: str, element: ir.Type | None = None) -> ir.Value:
-    """A vector of bytes as f32, or another type."""
+def unpack_fragment(
+    source: ir.Value, format_: str, element: ir.Type | None = None, exponent: int = 0
+) -> ir.Value:
+    """A vector of bytes as f32, or another type, times 2^exponent."""
     count = PACKED[format_].count(source.type.shape[0])
     wide = vector_type(count, element or ir.F32Type.get())
-    return value("ck.unpack_fragment", wide, [source], {"format": string(format_)})
+    return value("ck.unpack_fragment", wide, [source], _attributes(format_, exponent))
+
+
+def _attributes(format_: str, exponent: int) -> dict[str, ir.Attribute]:
+    named: dict[str, ir.Attribute] = {"format": string(format_)}
+    return {**named, EXPONENT: integer(exponent)} if exponent else named
 
 
 def pack_fragment(source: ir.Value, format_: str) -> ir.Value:

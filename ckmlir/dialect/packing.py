@@ -95,6 +95,17 @@ PACKED = {
 from 0 to 15."""
 
 
+MULTIPLES = {"i8": 4, "f8E4M3FN": -9, "f8E4M3FNUZ": -10}
+"""Element type -> the exponent of the power of two times which integers of 4 bits are made of the fewest instructions:
+in the upper halves of bytes, with their sign; as denormals, which are as far apart as integers (OCP OFP8, 5.1)."""
+
+
+def light_exponent(packing: Packing, element: str) -> int:
+    """The exponent of the power of two times which elements become a type by the fewest instructions."""
+    able = packing.is_integer and (packing.signed or element != "i8")
+    return MULTIPLES.get(element, 0) if able else 0
+
+
 def turns_packed(target: Target | None, packing: Packing | None) -> bool:
     """Whether the chip, if one is known, turns packed elements while it reads LDS."""
     turned = packing is not None and packing.bits == TURNED_BITS

@@ -9,7 +9,7 @@ from ckmlir.lang.folds import reduce, reduce_max, reduce_min, reduce_sum, scan, 
 from ckmlir.lang.kernel import Kernel, f32, f64, i32, i64, kernel, ptr, workgroup_id
 from ckmlir.lang.loops import loop, while_loop
 from ckmlir.lang.machine import multiply_high, reciprocal
-from ckmlir.lang.packed import dequantize, pack, repack, unpack
+from ckmlir.lang.packed import dequantize, light_exponent, pack, repack, unpack
 from ckmlir.lang.shapes import join_axes, permute_axes, stretch
 from ckmlir.lang.synchronization import signal, together, wait_until
 from ckmlir.lang.tiles import (
@@ -68,7 +68,8 @@ __all__ = [
     "coordinates", "copy_to_lds", "current", "cut", "dequantize", "each_element",
     "exit_unless", "exp2", "f32", "f64", "fetch_add", "fetch_max",
     "floor", "full", "gather",
-    "i32", "i64", "insert_tile", "inside", "join_axes", "kernel", "load", "log2", "loop", "maximum", "minimum",
+    "i32", "i64", "insert_tile", "inside", "join_axes", "kernel", "light_exponent", "load",
+    "log2", "loop", "maximum", "minimum",
     "mma", "multiply_high", "offsets", "pack",
     "permute_axes", "ptr", "reciprocal", "redistribute", "reduce", "reduce_max",
     "reduce_min", "reduce_sum", "repack", "rescale",

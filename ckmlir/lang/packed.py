@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ckmlir.dialect import dequantize as dequantized
-from ckmlir.dialect import packed
+from ckmlir.dialect import packed, packing
 from ckmlir.dialect import repack as turned
 from ckmlir.dialect.packed_tiles import with_last
 from ckmlir.dialect.packing import PACKED
@@ -19,22 +19,30 @@ WIDE = ("f32", "f16", "fp8")
 
 
 @located
-def unpack(tile: Tile, name: str, element: str = "f32", *, axis: int = -1) -> Tile:
+def unpack(tile: Tile, name: str, element: str = "f32", *, axis: int = -1, exponent: int = 0) -> Tile:
     """The packed elements (fp4, fp6, bf6, i4, u4) in a tile of bytes as f32, f16 or fp8, of i4 also as i8 or bf8, of u4
     as i8, exactly; they follow each other along a dimension, by default the last, two of four bits a byte, four of six
-    bits in three.
+    bits in three. They are multiplied by 2^exponent, which is 0 or what `light_exponent` returns.
 
     Raises:
-        TracingError: no such format, a type that its elements do not become, or a tile that does not hold whole ones.
+        TracingError: no such format, a type that its elements do not become, another exponent, or a tile that does not
+            hold whole ones.
     """
     _check("unpack", tile, name, "i8")
     able = (*WIDE, *("i8",) * PACKED[name].is_integer, *("bf8",) * packed.is_signed(PACKED[name]))
     if element not in able:
         raise TracingError(f"unpack: elements become {', '.join(able[:-1])} or {able[-1]}, not {element}")
     try:
-        return _along(axis, lambda one: Tile(packed.unpack(one.value, name, dtype(element))), tile)
+        return _along(axis, lambda one: Tile(packed.unpack(one.value, name, dtype(element), exponent)), tile)
     except ValueError as problem:
         raise TracingError(f"unpack: {problem}") from None
+
+
+def light_exponent(name: str, element: str) -> int:
+    """The exponent of the power of two times which elements of a packed format become a type by the fewest
+    instructions, on the target being traced: 4 and -9 or -10 for integers of 4 bits as i8 and as fp8, 0 for most.
+    """
+    return packing.light_exponent(PACKED[name], str(dtype(element)))
 
 
 @located

@@ -6,6 +6,10 @@ highest bit turned around is n; without a sign the code is n. As 8-bit floats: v
 eight (CDNA3 ISA, VOP3), and what it makes of selectors from 8 to 15 is known: signs of four of these bytes, zeros, or
 ones. So one table is looked up by whole codes and another by their lower three bits, and the exclusive or of both is
 the element, since the second table makes up for what the first look-up is off by (`_tables`).
+
+Powers of two times the integers take less. As i8, 16 times: where a word has the element in the upper half of a byte,
+that half alone is. As denormals of fp8, whose lowest bits are their magnitude: that of all eight is computed at once
+(`_denormals`), each in its four bits, which hold 8, the largest; a sign and bits that are set otherwise never meet.
 """
 
 from __future__ import annotations
@@ -16,9 +20,11 @@ import ml_dtypes
 import numpy as np
 
 from ckmlir.dialect import arith
+from ckmlir.dialect.build import value
 from ckmlir.dialect.packing import Packing
 from ckmlir.dialect.scalars import name_of
-from ckmlir.lowering.halves import codes, number, permuted
+from ckmlir.lowering.accumulator_form import assembly
+from ckmlir.lowering.halves import SIGNS, codes, number, permuted
 from ckmlir.lowering.storage import as_fragment, bitcast, integers_of
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
@@ -32,8 +38,8 @@ FLOATS = {
 IN_ORDER = 0x05010400, 0x07030602
 """Selectors: bytes of the word of even elements, 0 to 3, and of that of odd ones, 4 to 7, in turns."""
 CODES = 16
-LOW, LOWEST = 0x0F0F0F0F, 0x07070707
-"""The lower half of every byte, and the lower three bits of it."""
+LOW, HIGH, LOWEST = 0x0F0F0F0F, 0xF0F0F0F0, 0x07070707
+"""The lower and the upper half of every byte, and the lower three bits of it."""
 ONES = 0xFF
 SIGNED = (1, 3, 5, 7)
 """Bytes of a table whose signs selectors from 8 to 11 repeat."""
@@ -42,25 +48,71 @@ BEYOND = (0, 0, 0, 0, 0, ONES, ONES, ONES)
 
 
 def octets(
-    packing: Packing, words: Sequence[ir.Value], count: int, fragment: ir.VectorType, zeros: ir.Value | None = None
+    packing: Packing,
+    words: Sequence[ir.Value],
+    count: int,
+    fragment: ir.VectorType,
+    zeros: ir.Value | None = None,
+    exponent: int = 0,
 ) -> ir.Value:
     """So many elements of the words, as a vector of i8 or of 8-bit floats; of i8 less their zero points, a vector of
-    i8 with numbers that elements have too.
+    i8 with numbers that elements have too. With an exponent, `packing.light_exponent`, elements are times 2^exponent.
     """
     found, name = [], name_of(fragment.element_type)
     for place, word in enumerate(words):
-        apart = []
-        for odd, half in enumerate((word, _shifted(word, 4))):
-            if name != "i8":
-                apart.append(_floats(packing, half, name))
-            elif zeros is None:
-                apart.append(_integers(packing, half))
-            else:
-                apart.append(_differences(packing, half, _every_other(zeros, 8 * place + odd)))
+        if exponent:
+            apart = _upper_halves(word) if name == "i8" else _denormals(packing, word)
+        else:
+            apart = []
+            for odd, half in enumerate((word, _shifted(word, 4))):
+                if name != "i8":
+                    apart.append(_floats(packing, half, name))
+                elif zeros is None:
+                    apart.append(_integers(packing, half))
+                else:
+                    apart.append(_differences(packing, half, _every_other(zeros, 8 * place + odd)))
         found += [permuted(apart[1], apart[0], number(selector)) for selector in IN_ORDER]
     i8 = ir.IntegerType.get_signless(8)
     bytes_ = bitcast(vectors.from_elements(found), vectors.vector_type(4 * len(found), i8))
     return as_fragment(bitcast(vectors.part(bytes_, 0, count), integers_of(fragment)), fragment)
+
+
+def _upper_halves(word: ir.Value) -> list[ir.Value]:
+    """Elements of even and of odd number as bytes of 16 times what they are."""
+    left = arith.shli(word, number(4))
+    return [arith.andi(half, number(HIGH)) for half in (left, word)]
+
+
+def _denormals(packing: Packing, word: ir.Value) -> list[ir.Value]:
+    """Elements of even and of odd number as bytes with a sign and a magnitude.
+
+    Where there is a sign, the magnitude is 1 and the four bits turned around, at most 8: no sum has a carry.
+    """
+    if not packing.signed:
+        return [codes(packing, half, LOW) for half in (word, _shifted(word, 4))]
+    signs = arith.andi(word, number(SIGNS))
+    ones = arith.shrui(signs, number(3))
+    sizes = _assembled("v_xad_u32", [word, _fifteenfold(ones), ones])
+    return [
+        _assembled("v_bfi_b32", [number(LOW), size, sign], "s")
+        for size, sign in ((sizes, arith.shli(signs, number(4))), (_shifted(sizes, 4), signs))
+    ]
+
+
+def _fifteenfold(ones: ir.Value) -> ir.Value:
+    """All four bits where the lowest of four is set, by one packed multiplication of halves."""
+    halves = vectors.vector_type(2, ir.IntegerType.get_signless(16))
+    pair = bitcast(vectors.from_elements([ones]), halves)
+    many = ir.DenseElementsAttr.get_splat(halves, ir.IntegerAttr.get(halves.element_type, 15))
+    found = arith.muli(pair, value("arith.constant", halves, [], {"value": many}))
+    return vectors.element(bitcast(found, vectors.vector_type(1, ones.type)), 0)
+
+
+def _assembled(name: str, operands: list[ir.Value], first: str = "v") -> ir.Value:
+    """An instruction that LLVM does not make of what it computes (CDNA3 ISA, VOP3: (a ^ b) + c; bits of b where those
+    of a are set, and of c); `first`: the kind of register of a.
+    """
+    return assembly(operands[0].type, operands, f"{name} $0, $1, $2, $3", f"=v,{first},v,v")
 
 
 def _integers(packing: Packing, half: ir.Value) -> ir.Value:

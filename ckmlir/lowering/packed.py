@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import text_of, value
+from ckmlir.dialect.packed import exponent_of
 from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.accumulator_form import assembly
@@ -46,7 +47,7 @@ def lower_unpack(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     if str(element) == "f16" and packing.bits == 4:
         return [halves(packing, words, count)]
     if bits(element) == 8 and packing.is_integer:
-        return [octets(packing, words, count, op.results[0].type)]
+        return [octets(packing, words, count, op.results[0].type, exponent=exponent_of(op))]
     if str(element) in EIGHT_BIT:
         return [to_eight_bit(state, _wide(state, name, words, count), element, limited=unlimited)]
     return [convert(state, op, _wide(state, name, words, count), element)]

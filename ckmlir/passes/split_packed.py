@@ -22,7 +22,8 @@ AT_ONCE = {"fp4": 16, "fp6": 24, "bf6": 24, "i4": 16, "u4": 16}
 def split_unpack(state: SplitState, op: ir.Operation) -> None:
     """A conversion for every vector of bytes."""
     name, source = text_of(op, "format"), state.of(op.operands[0])
-    conversion = partial(packed.unpack_fragment, element=tile_of(op.results[0]).element)
+    element, exponent = tile_of(op.results[0]).element, packed.exponent_of(op)
+    conversion = partial(packed.unpack_fragment, element=element, exponent=exponent)
     _convert(state, op, source, gcd(source.count, AT_ONCE[name]), conversion)
 
 

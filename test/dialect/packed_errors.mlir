@@ -71,3 +71,19 @@ func.func @wide(%x: !ck.tile<[64, 4], i8, "?">) {
   %0 = "ck.unpack"(%x) {format = "fp4"} : (!ck.tile<[64, 4], i8, "?">) -> !ck.tile<[64, 8], bf16, "?">
   return
 }
+
+// -----
+
+func.func @powers(%x: !ck.tile<[64, 4], i8, "?">) {
+  // expected-error@+1 {{'ck.unpack' elements become i8 times 2^0 or 2^4, not times 2^3}}
+  %0 = "ck.unpack"(%x) {format = "i4", exponent = 3} : (!ck.tile<[64, 4], i8, "?">) -> !ck.tile<[64, 8], i8, "?">
+  return
+}
+
+// -----
+
+func.func @powers_of_vectors(%x: vector<4xi8>) {
+  // expected-error@+1 {{'ck.unpack_fragment' elements become f16 times 2^0, not times 2^4}}
+  %0 = "ck.unpack_fragment"(%x) {format = "i4", exponent = 4} : (vector<4xi8>) -> vector<8xf16>
+  return
+}

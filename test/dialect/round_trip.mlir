@@ -238,6 +238,8 @@ func.func @packed(%bytes: !ck.tile<[64, 3], i8, "d0: 64@lane, d1: 3@y0">, %vecto
   %fewer = "ck.pack"(%numbers) {format = "fp4"} : (!ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">) -> !ck.tile<[64, 2], i8, "d0: 64@lane, d1: 2@y0">
   // CHECK: "ck.unpack_fragment"(%{{.*}}) {format = "fp6"} : (vector<3xi8>) -> vector<4xf32>
   %four = "ck.unpack_fragment"(%vector) {format = "fp6"} : (vector<3xi8>) -> vector<4xf32>
+  // CHECK: "ck.unpack_fragment"(%{{.*}}) {exponent = -9 : i64, format = "i4"} : (vector<3xi8>) -> vector<6xf8E4M3FN>
+  %six = "ck.unpack_fragment"(%vector) {format = "i4", exponent = -9} : (vector<3xi8>) -> vector<6xf8E4M3FN>
   // CHECK: "ck.pack_fragment"(%{{.*}}) {format = "fp4"} : (vector<4xf32>) -> vector<2xi8>
   %two = "ck.pack_fragment"(%four) {format = "fp4"} : (vector<4xf32>) -> vector<2xi8>
   return

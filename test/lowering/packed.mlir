@@ -96,6 +96,31 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
+  // 16 times as much as i8 is the upper half of a byte: a shift, a mask each for even and odd numbers, and their order.
+  // CHECK-LABEL: llvm.func @sixteen_times_integers
+  // CHECK-COUNT-1: arith.shli
+  // CHECK-COUNT-2: arith.andi
+  // CHECK-COUNT-2: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // CHECK-NOT: {{arith.(addi|xori|shli|andi)|llvm.amdgcn.perm|inline_asm}}
+  // CHECK: llvm.return
+  func.func @sixteen_times_integers(%x: vector<4xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.unpack_fragment"(%x) {format = "i4", exponent = 4} : (vector<4xi8>) -> vector<8xi8>
+    return
+  }
+
+  // As denormals of fp8: magnitudes of all eight at once, then signs beside those of four.
+  // CHECK-LABEL: llvm.func @integers_to_denormals
+  // CHECK: arith.muli %{{.*}} : vector<2xi16>
+  // CHECK: llvm.inline_asm {{.*}}"v_xad_u32
+  // CHECK-COUNT-2: llvm.inline_asm {{.*}}"v_bfi_b32
+  // CHECK-COUNT-2: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // CHECK-NOT: {{llvm.amdgcn.perm|inline_asm}}
+  // CHECK: llvm.return
+  func.func @integers_to_denormals(%x: vector<4xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.unpack_fragment"(%x) {format = "i4", exponent = -10} : (vector<4xi8>) -> vector<8xf8E4M3FNUZ>
+    return
+  }
+
   // The upper bytes of four numbers of e2m1 come from a table with one instruction; their lower bytes are 0 in f16.
   // CHECK-LABEL: llvm.func @four_bits_to_f16
   // CHECK-NOT: rocdl.cvt

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import in_groups
 from ckmlir.dialect.packing import Packing
-from ckmlir.lang import Pointer, Scalar, Tile, View, cast, repack, unpack, view
+from ckmlir.lang import Pointer, Scalar, Tile, View, cast, light_exponent, repack, unpack, view
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.merged_kernel import tensor_view
@@ -109,7 +109,8 @@ class Converted(Changed, frozen=True):
         if self.kind.packing is None:
             return cast(cast(loaded, "f32"), self.taken)
         wide = self.taken if self.taken == "f16" or self.kind.is_integer else "f32"
-        return cast(unpack(loaded, self.kind.name, wide, axis=self.axis), self.taken)
+        exponent = light_exponent(self.kind.name, self.taken)
+        return cast(unpack(loaded, self.kind.name, wide, axis=self.axis, exponent=exponent), self.taken)
 
 
 class Shifted(Changed, frozen=True):
@@ -143,6 +144,17 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
         for known_as, name in zip(LDS_NAMES, spec.tensors[1:], strict=False)
     ]
     return [first, *matrices]
+
+
+def exponent_of(spec: ContractionSpec, matrix: str) -> int:
+    """Of the power of two that the products of A with a matrix B are multiplied by: those times which integers of 4
+    bits become `taken` by the fewest instructions, where no zero points are taken from them.
+    """
+    if spec.sources or spec.taken == "":
+        return 0
+    zeros = {one.operand for one in map(ScaleSpec.parse, spec.scaling) if one.zeros}
+    kinds = [kind for name, kind in zip((spec.tensors[0], matrix), spec.held, strict=False) if name not in zeros]
+    return sum(light_exponent(kind.name, spec.taken) for kind in kinds if kind.packing is not None)
 
 
 def _shifted(found: Operand, zeros: ZeroPoints | None) -> Operand:

@@ -12,6 +12,7 @@ from ckmlir.dialect.mma_scales import scales_over
 from ckmlir.lang import Scalar, Tile, cast, insert_tile, mma, slice_tile, stretch, view
 from ckmlir.ops.contraction.accumulation_kernel import Accumulation, Sums
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.operands_kernel import exponent_of
 from ckmlir.ops.contraction.scale_sources_kernel import Columns, Place, Source, source_of
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.sparse_kernel import Indexed, index_view
@@ -142,13 +143,16 @@ def accumulation_of(spec: ContractionSpec, product: Mma, work: Work) -> Accumula
 
 
 def scaled_totals(spec: ContractionSpec, product: Mma, work: Work, totals: Sequence[Tile]) -> list[Tile]:
-    """The sums times the scales that are of all of K."""
+    """The sums times the scales that are of all of K, and as if integers had been multiplied as they are."""
     places = _places(spec, product, work, lambda one: one.group == 0)
-    if not places:
+    exponents = [exponent_of(spec, matrix) for matrix in spec.tensors[1:]]
+    if not places and not any(exponents):
         return list(totals)
     found = []
-    for matrix, total in zip(spec.tensors[1:], totals, strict=True):
+    for matrix, exponent, total in zip(spec.tensors[1:], exponents, totals, strict=True):
         scaled = cast(total, "f32")
+        if exponent:
+            scaled = scaled * 2.0**-exponent
         for operand in (spec.tensors[0], matrix):
             if operand in places:
                 scaled = scaled * _whole(places[operand], scaled)

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 from msgspec.structs import replace
 
-from ckmlir.dialect.packing import PACKED
+from ckmlir.dialect.packing import PACKED, light_exponent
 from ckmlir.ops.arrays import ArraySpec, alignment
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.block_sizes import MEDIUM, SMALL
@@ -140,6 +140,7 @@ class GemmQuant(ContractionOperator):
         normal number so small.
         """
         scaled, worst = _scaled(problem, arrays), np.zeros((problem.m, problem.n))
+        times = _times(problem)
         of_a, *of_b = problem.scaling
         for (a, b), one in zip(matrices(problem, arrays), of_b, strict=True):
             terms = magnitudes(scaled["a"], scaled[one.operand].T)
@@ -148,7 +149,8 @@ class GemmQuant(ContractionOperator):
             columns = one.largest(arrays[one.name], problem.n, problem.k)
             with np.errstate(over="ignore", invalid="ignore"):
                 beyond = np.logical_or.outer(np.isinf(rows), np.isinf(columns)) | (np.outer(rows, columns) >= OVERFLOW)
-                beyond |= magnitudes(a, b) * np.maximum.outer(rows, columns) >= OVERFLOW
+                beyond |= magnitudes(a, b) * np.maximum.outer(rows, columns) >= OVERFLOW / times
+                beyond |= (terms >= OVERFLOW / times) & (times > 1)
                 least = np.outer(of_a.least(arrays[of_a.name], problem.m), one.least(arrays[one.name], problem.n))
                 beyond |= (least < LEAST_NORMAL_F32) & ~np.isfinite(a.astype(np.float64) @ b.astype(np.float64))
             worst = np.maximum(worst, np.where(beyond, np.inf, error))
@@ -179,6 +181,13 @@ def scale_of(
     # A lane takes several scales only of a row's groups, where they follow each other.
     wide = bare.rows == 1 and bare.group > 0 and bare.major != "rows"
     return replace(bare, pitch=pitch, align=alignment(find_dtype(dtype).bytes, pitch, least) if wide else 1)
+
+
+def _times(problem: Problem) -> float:
+    """What products are multiplied by until their sums are scaled, where that is more than 1."""
+    whole = not any(one.zeros for one in problem.scaling)
+    made = problem.dtype == "i8" and problem.b_dtype in PACKED_INTEGERS and whole
+    return 2.0 ** light_exponent(PACKED[problem.b_dtype], "i8") if made else 1.0
 
 
 def _plain(problem: Problem) -> Problem:
