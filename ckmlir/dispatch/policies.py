@@ -118,9 +118,10 @@ class Table:
             first is taken that there is.
     """
 
-    def __init__(self, rows: Mapping[tuple[object, ...], str | Sequence[str]], name: str = "tuned table") -> None:
+    name = "tuned table"
+
+    def __init__(self, rows: Mapping[tuple[object, ...], str | Sequence[str]]) -> None:
         self.rows = dict(rows)
-        self.name = name
 
     def __call__(self, query: Query, fitting: Fitting) -> Answer:
         row = self.rows.get(request_of(query.operator, query.keys, query.target))

@@ -138,14 +138,14 @@ def ranked(records: Iterable[Record], by: str | None = None) -> Mapping[tuple[ob
     return found
 
 
-def tuned_table(records: Iterable[Record], by: str | None = None) -> Table:
+def tuned_table(records: Iterable[Record]) -> Table:
     """The policy that takes what tuning found: of the kernels that a dispatcher has the fastest."""
-    best = ranked(records, by)
+    best = ranked(records)
     rows = {request: [one.kernel.identifier for one in group] for request, group in best.items() if group}
     return Table({request: tuple(dict.fromkeys(row)) for request, row in rows.items()})
 
 
-def tuned_registry(records: Iterable[Record], by: str | None = None) -> Registry:
+def tuned_registry(records: Iterable[Record]) -> Registry:
     """The fastest kernel of each request."""
-    best = ranked(records, by)
+    best = ranked(records)
     return Registry([group[0].kernel for group in best.values() if group], name="tuned")

@@ -27,7 +27,7 @@ from ckmlir.lowering.arms_in_loops import has_arms_in_loops
 from ckmlir.lowering.backend_options import backend_options, wanted_options
 from ckmlir.lowering.carried_registers import carried_beside_accumulators
 from ckmlir.lowering.child_process import ChildEnded, in_child_process
-from ckmlir.lowering.linker import Linker, link
+from ckmlir.lowering.linker import link
 from ckmlir.lowering.linker_stand_in import toolkit
 from ckmlir.lowering.metadata_note import KernelNotes, spilled_registers, with_notes
 from ckmlir.lowering.resting_memory import INTEGER_ARITHMETIC, resting_memory
@@ -101,17 +101,15 @@ def emit_code_object(
     opt_level: int | None = None,
     line_table: bool = True,
     keep: Collection[str] = (),
-    linker: Linker | None = None,
     argument_names: Mapping[str, Sequence[str]] | None = None,
 ) -> CompiledObject:
     """Compile the one `gpu.module` of `module`, which holds llvm and rocdl operations only, for the chip `target`.
 
     `module` itself is not changed. `opt_level` is LLVM's, by default what the kernel wants (LEVEL), else DEFAULT_LEVEL.
-    `line_table` carries the operations' locations into the code object. `keep` names
-    artifacts, see KEEPABLE. Without a `linker` the environment's is taken, see `ckmlir.lowering.linker`.
-    `argument_names` by kernel go into the metadata. Every
-    instruction has to be one the chip has: LLVM aborts the process on others, so legality is checked by the passes
-    before. Where LLVM gives up on a kernel in a copy of the process, CodeGenerationError has its words.
+    `line_table` carries the operations' locations into the code object. `keep` names artifacts, see KEEPABLE.
+    `argument_names` by kernel go into the metadata. The environment names the linker, see `ckmlir.lowering.linker`.
+    Every instruction has to be one the chip has: LLVM aborts the process on others, so legality is checked by the
+    passes before. Where LLVM gives up on a kernel in a copy of the process, CodeGenerationError has its words.
 
     Raises CodeGenerationError, LinkerNotFound, LinkError, and UnsupportedTarget for an unknown chip.
     """
@@ -150,7 +148,7 @@ def emit_code_object(
     if "obj" in keep:
         compiled.artifacts["obj"] = relocatable
     start = time.perf_counter()
-    compiled.hsaco = linker.link(relocatable) if linker else link(relocatable)
+    compiled.hsaco = link(relocatable)
     timed("link", time.perf_counter() - start)
     return compiled
 

@@ -9,14 +9,13 @@ from ckmlir.lang import Scalar, Tile, maximum, reduce_max, reduce_sum
 
 class Units(Struct, frozen=True):
     """Scores times `scale` are exponents to the base 2, or so are they with `more` added to all: a softmax does not
-    feel that. `bounds`: what weights may be taken from (`ops.attention.level.taken_from`); `top`: what exponents,
-    without what is added to all, come to at most then, a whole number.
+    feel that. `bounds`: what weights may be taken from (`ops.attention.level.taken_from`); where they may, exponents
+    without what is added to all come to 0 at most.
     """
 
     scale: Scalar | float
     more: Scalar | None = None
     bounds: str = ""
-    top: float = 0.0
 
     def exponent(self, largest: Tile) -> Tile:
         """Largest scores, as the state has them, as exponents to the base 2, without what is added to all."""

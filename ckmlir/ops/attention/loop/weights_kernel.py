@@ -222,7 +222,7 @@ class Apart(Lazy, frozen=True):
     def top(self, scores: Tile, state: Sequence[Tile]) -> Any:
         """See `Lazy`."""
         before, total = state
-        own = maximum(before, self.units.top - ROOM)
+        own = maximum(before, -ROOM)
         lower = exp2(before - own)
         weights = exp2(self.units.above(scores, own))
         added = self.units.summed(weights)
