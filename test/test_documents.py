@@ -1,4 +1,5 @@
-"""The Python code in the tutorials runs, block after block of a page in one namespace; README's commands run."""
+"""The Python code in the tutorials runs, block after block of a page in one namespace; README's commands run;
+indices of folders name their files."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import pytest
 from ckmlir.tools import cli, opt
 
 DOCUMENTS = Path(__file__).parent.parent / "docs"
+MOST_WITHOUT_INDEX = 40
 PAGES = ("writing_kernels", "adding_operators", "dispatch", "calls")
 
 
@@ -42,3 +44,13 @@ def test_commands_of_the_readme_run_in_their_order(
         assert tools[tool](arguments) == 0, f"{tool} {shlex.join(arguments)}: {capsys.readouterr().err}"
     for name in re.findall(r"(?:-o|=)\s?([a-z]+\.(?:hsaco|npy|html))", section):
         assert (tmp_path / name).stat().st_size > 0
+
+
+def test_large_folders_say_what_is_where() -> None:
+    """In a README that names each file by its subject, and no other."""
+    for folder in sorted({path.parent for path in (DOCUMENTS.parent / "ckmlir").rglob("*.py")}):
+        files = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
+        index = folder / "README.md"
+        if len(files) > MOST_WITHOUT_INDEX or index.exists():
+            named = set(re.findall(r"`([a-z_0-9]+\.py)`", index.read_text())) - {"__init__.py"}
+            assert named == files, f"{folder}: {sorted(named ^ files)}"
