@@ -81,7 +81,13 @@ def test_expressions_and_ends(keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("keys", "words"), [
-    ({"g": 64, "c": 1, "k": 1}, "depthwise:2:few:1:1"),
+    ({"g": 64, "c": 1, "k": 1}, "depthwise:2:few:1:1:4x3x1x1"),
+    ({"g": 64, "c": 1, "k": 1, "image": (28, 14)}, "depthwise:2:few:1:1:2x3x1x1"),
+    ({"g": 64, "c": 1, "k": 1, "window": 5, "pads": 2}, "depthwise:2:few:1:1:2x5x1x1"),
+    ({"g": 64, "c": 1, "k": 1, "window": 5, "pads": 0}, "depthwise:2:inside:1:1:4x5x1x1"),
+    ({"g": 64, "c": 1, "k": 1, "image": (28, 27)}, "depthwise:2:few:1:1"),
+    ({"g": 64, "c": 1, "k": 1, "strides": 2}, "depthwise:2:few:1:1"),
+    ({"g": 64, "c": 2, "k": 1}, "depthwise:2:few:2:1"),
     ({"g": 64, "c": 1, "k": 1, "window": 7}, "depthwise:2:padded:1:1"),
     ({"g": 64, "c": 1, "k": 2, "pads": 0}, "depthwise:2:inside:1:2"),
     ({"g": 64, "c": 8, "k": 8}, "depthwise:2:few:8:8"),
@@ -187,7 +193,8 @@ def test_narrow_loads_share_coordinates(chip: str, keys: dict[str, Any]) -> None
     (126, {}, (32, 128, 1)), (126, {"window": 7}, (32, 128, 1)), (124, {}, (32, 128, 1)), (66, {}, (32, 128, 1)),
     (126, {"dtype": "f32"}, (32, 128, 1)), (126, {"image": (4096,)}, (16, 128, 1)), (127, {"dtype": "i8"}, (32, 64, 1)),
     (124, {"dtype": "i8"}, (32, 128, 1)),
-    (124, {"window": 5}, (64, 64, 1)), (124, {"dtype": "f32"}, (64, 64, 1)), (127, {}, (16, 128, 1)),
+    (124, {"window": 5}, (64, 64, 1)), (124, {"dtype": "f32"}, (64, 64, 1)), (127, {}, (32, 128, 1)),
+    (127, {"strides": 2}, (16, 128, 1)),
     (62, {}, (32, 64, 1)), (130, {}, (32, 64, 1)), (128, {}, (64, 64, 1)), (126, {"k": 2}, (32, 64, 1)),
 ])  # fmt: skip
 def test_rows_that_begin_anywhere_in_cache_lines(
@@ -216,9 +223,69 @@ def test_blocks_of_two_cache_lines(chip: str, keys: dict[str, Any]) -> None:
     run(chip, **keys)
 
 
+STRIPS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("gfx942", {"g": 126, "image": (5, 8), "op": "silu(acc) + d0", "d_kind": "full"}, "4x3x1x1"),
+    ("gfx90a", {"g": 11, "image": (3, 6), "window": (3, 5), "pads": (1, 2), "dtype": "i8"}, "2x5x1x1"),
+    ("gfx950", {"g": 64, "image": (16,), "window": 4, "right_pads": 2, "dtype": "bf16"}, "4x4x1x1"),
+    ("gfx942", {"g": 70, "image": (4, 3, 6), "window": (2, 1, 3), "pads": 0, "dtype": "f32"}, "4x3x1x1"),
+    ("gfx942", {"g": 9, "image": (7, 9), "window": (2, 3), "strides": (3, 1), "dilations": (2, 1), "pads": (0, 3),
+                "right_pads": (1, -2)}, "4x3x1x1"),
+    ("gfx90a", {"g": 120, "image": (4, 12), "dtype": "f64"}, "4x3x1x1"),
+    ("gfx950", {"g": 128, "image": (2, 6), "window": (1, 2), "pads": (0, 1), "right_pads": (0, 0), "dtype": "fp8"},
+     "2x2x1x1"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("chip", "keys", "strip"), [
+    pytest.param(*one, marks=pytest.mark.full if number > 1 else ()) for number, one in enumerate(STRIPS)
+])  # fmt: skip
+def test_strips_of_positions(chip: str, keys: dict[str, Any], strip: str) -> None:
+    """Numbers, under all checkers, along one dimension to three, with paddings and without."""
+    keys = {"n": 2, "c": 1, "k": 1, **keys}
+    assert OPERATOR.spec(OPERATOR.problem(**keys), get_target(chip)).windows.endswith(f":{strip}")
+    run(chip, **keys)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("strip", ["2x3x2x1", "8x3x2x1"])
+def test_strips_that_somebody_names(strip: str) -> None:
+    """Of strides, and of groups of several channels that become several."""
+    keys: dict[str, Any] = {"n": 2, "g": 12, "c": 2, "k": 4, "image": (3, 16), "strides": (1, 2)}
+    problem = OPERATOR.problem(**keys)
+    plain = OPERATOR.spec(problem, GFX942)
+    named = replace(plain, windows=f"depthwise:2:few:2:4:{strip}", block=(64, 32, 1), waves=(1, 1), pad="mn")
+    if strip.startswith("8"):  # 17 places in three rows
+        named = replace(named, windows=named.windows.replace("few", "padded"))
+    assert not OPERATOR.validate(named, GFX942)
+    arrays = OPERATOR.inputs(problem, GFX942, seed=3)
+    result = run_operator(OPERATOR, problem, arrays, GFX942, open_device("sim", GFX942), spec=named)
+    assert all(one.ok for one in check_outputs(OPERATOR, problem, arrays, result.outputs, GFX942))
+
+
+@pytest.mark.parametrize(("keys", "loads"), [({"g": 128}, 30), ({"g": 126}, 54)])
+def test_strips_load_once_what_several_positions_meet(keys: dict[str, Any], loads: int) -> None:
+    """A step is a row of the window: four positions by three places meet six, of which lanes have two loads, or four,
+    for each strip, and weights of three places; and nothing is spilled."""
+    spec = OPERATOR.spec(OPERATOR.problem(n=32, c=1, k=1, image=(56, 56), **keys), GFX942)
+    kernel = compile_kernel(OPERATOR, spec, GFX942)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+    assert steady_loop(kernel.code_object, kernel.kernel_name).mix["vmem"] <= loads
+
+
+@pytest.mark.parametrize("keys", [{"image": (28, 27)}, {"window": 5, "pads": 2}, {"strides": 2}, {"dilations": 2}])
+def test_strips_are_those_of_their_windows(keys: dict[str, Any]) -> None:
+    """Positions that strips do not divide, and other windows, are another kernel's; further strips are not."""
+    spec = OPERATOR.spec(OPERATOR.problem(g=64, c=1, k=1), GFX942)
+    others = OPERATOR.problem(g=64, c=1, k=1, n=3, image=(9, 8), window=(2, 3), strides=(2, 1))
+    assert not OPERATOR.mismatches(others, replace(spec, pad="m"), GFX942)
+    reasons = OPERATOR.mismatches(OPERATOR.problem(**{"g": 64, "c": 1, "k": 1, **keys}), spec, GFX942)
+    assert "windows" in {reason.field for reason in reasons}
+
+
 def test_blocks_of_few_rows() -> None:
     """A kernel that somebody names: 24 rows, of which 8 are the most that lanes can share evenly."""
-    keys: dict[str, Any] = {"n": 2, "g": 9, "c": 1, "k": 1, "image": (9, 8)}
+    keys: dict[str, Any] = {"n": 2, "g": 9, "c": 1, "k": 1, "image": (9, 7)}
     problem = OPERATOR.problem(**keys)
     named = replace(OPERATOR.spec(problem, GFX942), block=(24, 8, 1), waves=(1, 1), pad="mn")
     assert not OPERATOR.validate(named, GFX942)
@@ -230,6 +297,7 @@ def test_blocks_of_few_rows() -> None:
 @pytest.mark.parametrize(("field", "value"), [
     ("mfma", (32, 32, 8)), ("epilogue", "cshuffle"), ("schedule", "compv3"), ("slices", (2, 1)), ("sink", "atomic"),
     ("block", (128, 64, 2)), ("block", (1024, 64, 1)), ("waves", (2, 2)), ("windows", "depthwise:2:padded:9:1"),
+    ("windows", "depthwise:2:padded:1:1:3x3x1x1"), ("windows", "depthwise:2:padded:1:1:4x3"),
 ])  # fmt: skip
 def test_kernels_that_are_refused(field: str, value: Any) -> None:
     """Each with a reason that names the field."""

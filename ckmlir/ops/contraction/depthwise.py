@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from math import prod
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.contraction.contraction_spec import DEPTHWISE
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, PARAMETERS, Sliding, image_steps
@@ -24,13 +25,63 @@ MULTIPLIERS = (1, 2, 4, 8)
 """Channels that a group becomes: those that divide blocks."""
 NO_INSTRUCTION = (1, 1, 1)
 """What a specification has for the shape of a matrix instruction where there is none."""
+STRIPS = (2, 4, 8)
+"""Positions of a strip: they divide blocks."""
 MOST_PLACES = 1 << 31
 """Of a window times a length of it."""
 
 
+class Strip(Struct, frozen=True):
+    """Positions beside each other along the last dimension that a lane sums together: what several of their windows
+    meet is loaded once. Whoever knows of them sees images through windows of whole strips.
+
+    Attributes:
+        positions: of a strip, which divide those along the dimension.
+        window, stride, dilation: of the windows along it.
+    """
+
+    positions: int
+    window: int
+    stride: int
+    dilation: int
+
+    @property
+    def word(self) -> str:
+        """As `DepthwiseSpec.word` has it."""
+        return f"{self.positions}x{self.window}x{self.stride}x{self.dilation}"
+
+    @staticmethod
+    def parse(text: str) -> Strip:
+        """The inverse of `word`. Raises ValueError for other texts."""
+        numbers = [int(one) if one.isdecimal() else 0 for one in text.split("x")]
+        if len(numbers) != 4 or min(numbers) < 1 or numbers[0] not in STRIPS:
+            raise ValueError(text)
+        return Strip(*numbers)
+
+    def met(self, position: int, place: int) -> int:
+        """Where a position's window has a place, counted from the strip's first."""
+        return position * self.stride + place * self.dilation
+
+    @property
+    def places(self) -> list[int]:
+        """Those that some position's window has, counted from the strip's first."""
+        return sorted({self.met(one, place) for one in range(self.positions) for place in range(self.window)})
+
+    def seen(self, sliding: Sliding) -> Sliding:
+        """The windows of whole strips."""
+        def last(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
+            return (*numbers[:-1], number)
+
+        return replace(
+            sliding, window=last(sliding.window, self.places[-1] + 1), dilation=last(sliding.dilation, 1),
+            stride=last(sliding.stride, self.stride * self.positions),
+        )  # fmt: skip
+
+
 class DepthwiseSpec(Struct, frozen=True):
     """What a kernel knows of windows: spatial dimensions, whether they reach beyond the images, channels of a group,
-    how many it becomes, and whether windows that reach beyond have no more places than `View.embed` calls few.
+    how many it becomes, whether windows that reach beyond have no more places than `View.embed` calls few, and of what
+    positions lanes have several; None: of each one.
     """
 
     rank: int
@@ -38,24 +89,27 @@ class DepthwiseSpec(Struct, frozen=True):
     channels: int
     multiplier: int
     few: bool = False
+    strip: Strip | None = None
 
     @property
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
         reach = "few" if self.few else "padded" if self.padded else "inside"
-        return f"{DEPTHWISE}:{self.rank}:{reach}:{self.channels}:{self.multiplier}"
+        strip = f":{self.strip.word}" if self.strip else ""
+        return f"{DEPTHWISE}:{self.rank}:{reach}:{self.channels}:{self.multiplier}{strip}"
 
     @staticmethod
     def parse(text: str) -> DepthwiseSpec:
         """The inverse of `word`. Raises ValueError for other texts."""
-        word, rank, reach, channels, multiplier = text.split(":")
+        word, rank, reach, channels, multiplier, *strip = text.split(":")
         known = (
             (word, (DEPTHWISE,)), (rank, range(1, MOST_SPATIAL + 1)), (reach, ("few", "padded", "inside")),
             (channels, range(1, MOST_CHANNELS + 1)), (multiplier, MULTIPLIERS),
         )  # fmt: skip
-        if any(one not in map(str, able) for one, able in known):
+        if any(one not in map(str, able) for one, able in known) or len(strip) > 1:
             raise ValueError(text)
-        return DepthwiseSpec(int(rank), reach != "inside", int(channels), int(multiplier), reach == "few")
+        of_strip = Strip.parse(strip[0]) if strip else None
+        return DepthwiseSpec(int(rank), reach != "inside", int(channels), int(multiplier), reach == "few", of_strip)
 
     def arguments(self) -> list[str]:
         """Kernel arguments in place of the distances of the matrices' rows."""
@@ -66,19 +120,35 @@ class DepthwiseSpec(Struct, frozen=True):
 
 
 class Depthwise(Struct, frozen=True):
-    """Windows of a problem: so many images, and groups of as many channels, which become `multiplier` each."""
+    """Windows of a problem: so many images, and groups of as many channels, which become `multiplier` each; seen in
+    strips where there is one.
+    """
 
     sliding: Sliding
     images: int
     groups: int
     channels: int
     multiplier: int
+    strip: Strip | None = None
 
     @property
     def described(self) -> DepthwiseSpec:
         """What a kernel has to know."""
-        padded, few = self.sliding.padded, self.sliding.has_few_places
-        return DepthwiseSpec(self.sliding.rank, padded, self.channels, self.multiplier, padded and few)
+        padded, few = self.sliding.padded, self.seen.has_few_places
+        return DepthwiseSpec(self.sliding.rank, padded, self.channels, self.multiplier, padded and few, self.strip)
+
+    @property
+    def seen(self) -> Sliding:
+        """The windows that the kernel is told of."""
+        return self.strip.seen(self.sliding) if self.strip else self.sliding
+
+    def in_strips(self, positions: int) -> Depthwise | None:
+        """The same seen in strips of so many positions; None where these do not divide those along the dimension."""
+        sliding = self.sliding
+        if not all(sliding.positions) or sliding.positions[-1] % positions:
+            return None
+        strip = Strip(positions, sliding.window[-1], sliding.stride[-1], sliding.dilation[-1])
+        return replace(self, strip=strip)
 
     @property
     def image(self) -> str:
@@ -92,12 +162,12 @@ class Depthwise(Struct, frozen=True):
 
     def arguments(self, pitches: Sequence[int]) -> tuple[int, ...]:
         """The numbers of `DepthwiseSpec.arguments`."""
-        place = self.groups * self.channels
-        geometry = [number for name in PARAMETERS for number in getattr(self.sliding, name)]
-        empty = 0 in self.sliding.image  # distances that kernels are promised divisors of all the same
-        steps = [place] * (self.sliding.rank + 1) if empty else image_steps(self.sliding, place)
-        shares = (_share(length) for length in self.sliding.window[1:])
-        return (self.images, self.groups, *geometry, *self.sliding.positions, *steps, *shares)
+        place, seen = self.groups * self.channels, self.seen
+        geometry = [number for name in PARAMETERS for number in getattr(seen, name)]
+        empty = 0 in seen.image  # distances that kernels are promised divisors of all the same
+        steps = [place] * (seen.rank + 1) if empty else image_steps(seen, place)
+        shares = (_share(length) for length in seen.window[1:])
+        return (self.images, self.groups, *geometry, *seen.positions, *steps, *shares)
 
 
 def counts_places(sliding: Sliding) -> bool:

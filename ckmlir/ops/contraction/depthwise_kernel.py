@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
+from itertools import product
 from math import gcd
 from operator import mul
 from types import SimpleNamespace
 
+from msgspec.structs import replace
+
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced, lanes_last
+from ckmlir.dialect.scalars import name_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import (
     Scalar,
     Tile,
     View,
     cast,
+    insert_tile,
     join_axes,
     load,
     loop,
@@ -28,7 +34,7 @@ from ckmlir.lang import (
     zeros,
 )  # fmt: skip
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
-from ckmlir.ops.contraction.depthwise import DepthwiseSpec
+from ckmlir.ops.contraction.depthwise import DepthwiseSpec, Strip
 from ckmlir.ops.contraction.depthwise_plans import groups_of_a_lane
 from ckmlir.ops.contraction.windows_kernel import images_from
 from ckmlir.ops.contraction.work_kernel import Work
@@ -42,40 +48,70 @@ channels: one 15.2, two 15.8.
 
 
 def windowed_sums(spec: ContractionSpec, work: Work) -> list[Tile]:
-    """The block of y at (row, column), summed over all places of the window.
+    """The block of y at (row, column), summed over all places of the window. A step is a place, or a row of places in
+    the last dimension, of which lanes load what all positions of their strips meet.
 
     Stages: load, to_lds, from_lds, math. Weights go through LDS, from which every lane takes those of its columns.
     """
     known, given = DepthwiseSpec.parse(spec.windows), work.distances
+    if known.strip is not None:
+        given = _with_constants(given, known.rank - 1, known.strip)
     (rows, columns, _), type_ = spec.block, accumulator_type(spec.dtype)
+    strip = known.strip or Strip(1, 1, 1, 1)
+    rows //= strip.positions
     groups, first = columns // known.multiplier, work.column // known.multiplier
     lies = _dealt_out(rows, groups, spec)
     becoming, several = lies.expand(2, known.multiplier), [known.channels] * (known.channels > 1)
     of_images = lies.expand(2, known.channels) if several else lies
     of_weights = becoming.expand(3, known.channels).reduce(0).permute((1, 0, 2))
-    images, row = _images(spec, known, work)
+    images, row = _images(spec, known, replace(work, distances=given), strip)
     weights = _weights(known, work, first)
     shape, kept = (rows, groups, *several), (known.multiplier, groups, known.channels)
     dealt_out = coalesced(kept, spec.wave_count, 1, 1)
     origin = (row, first, *[0] * len(several))
-    window = [getattr(given, f"window{dim}") for dim in range(known.rank)]
-    start = zeros((rows, groups, known.multiplier), type_, becoming)
-    with loop(0, reduce(mul, window), 1, carry=[start], schedule=Schedule.parse(spec.schedule_text)) as step:
+    window = [getattr(given, f"window{dim}") for dim in range(known.rank - bool(known.strip))]
+    start = [zeros((rows, groups, known.multiplier), type_, becoming) for _ in range(strip.positions)]
+    with loop(0, reduce(mul, window, 1), 1, carry=start, schedule=Schedule.parse(spec.schedule_text)) as step:
         with stage("load"):
-            x = load(_at(images, step.index, window, given).pad(*shape).window(shape, origin), of_images)
-            w = load(weights.freeze(0, step.index).pad(*kept).window(kept, (0, 0, 0)), dealt_out)
+            seen = {
+                place: _at(images.freeze(known.rank, place) if known.strip else images, step.index, window, given)
+                for place in strip.places
+            }
+            x = {place: load(one.pad(*shape).window(shape, origin), of_images) for place, one in seen.items()}
+            numbers = [step.index * strip.window + place for place in range(strip.window)]
+            w = [load(weights.freeze(0, one).pad(*kept).window(kept, (0, 0, 0)), dealt_out) for one in numbers]
         with stage("to_lds"):
-            held = to_lds(w, "b")
+            held = [to_lds(one, f"b{place}" if place else "b") for place, one in enumerate(w)]
         with stage("from_lds"):
-            w = held.read(of_weights)
+            w = [one.read(of_weights) for one in held]
         with stage("math"):
-            total = step.carried[0]
-            for channel in range(known.channels):
-                image = cast(_channel(x, channel) if several else x, type_)
-                weight = stretch(cast(permute_axes(_channel(w, channel), 1, 0), type_), 0, rows, becoming)
-                total = total + stretch(image, 2, known.multiplier, becoming) * weight
-            step.carry(total)
-    return [join_axes(step.results[0], 1)]
+            totals = list(step.carried)
+            for place, channel in product(range(strip.window), range(known.channels)):
+                weight = cast(permute_axes(_channel(w[place], channel), 1, 0), type_)
+                weight = stretch(weight, 0, rows, becoming)
+                for position, total in enumerate(totals):
+                    met = x[strip.met(position, place)]
+                    image = cast(_channel(met, channel) if several else met, type_)
+                    totals[position] = total + stretch(image, 2, known.multiplier, becoming) * weight
+            step.carry(*totals)
+    return [_beside_each_other([join_axes(one, 1) for one in step.results], becoming.join(1))]
+
+
+def _with_constants(given: SimpleNamespace, dim: int, strip: Strip) -> SimpleNamespace:
+    """What a kernel is told of windows of strips, of which it knows those along the last dimension."""
+    known = {"window": strip.places[-1] + 1, "stride": strip.stride * strip.positions, "dilation": 1}
+    return SimpleNamespace(**{**vars(given), **{f"{name}{dim}": number for name, number in known.items()}})
+
+
+def _beside_each_other(sums: Sequence[Tile], lies: Distribution) -> Tile:
+    """The rows of all positions of strips, of tiles that have those of one each and lie so."""
+    if len(sums) == 1:
+        return sums[0]
+    rows, columns = sums[0].lengths
+    whole = zeros((rows, len(sums), columns), name_of(sums[0].type.element), lies.expand(1, len(sums)))
+    for position, one in enumerate(sums):
+        whole = insert_tile(whole, stretch(one, 1, 1, lies.expand(1, 1)), 1, position)
+    return join_axes(whole, 0)
 
 
 def _dealt_out(rows: int, groups: int, spec: ContractionSpec) -> Distribution:
@@ -95,23 +131,23 @@ def _channel(tile: Tile, channel: int) -> Tile:
     return join_axes(slice_tile(tile, last, channel, 1), last - 1)
 
 
-def _images(spec: ContractionSpec, known: DepthwiseSpec, work: Work) -> tuple[View, Scalar]:
+def _images(spec: ContractionSpec, known: DepthwiseSpec, work: Work, strip: Strip) -> tuple[View, Scalar]:
     """Images as (images and positions, places of the window…, groups, and channels if there are several) from the
-    block's first image on, and the block's row there.
+    block's first image on, and the block's row there; of strips as positions, which the kernel is told of so.
     """
     given = work.distances
     channels = (given.groups * known.channels).multiple_of(spec.align[0])
-    seen, row = images_from(work.arrays["a"], given, known, work.row, channels, spec.align[0])
+    seen, row = images_from(work.arrays["a"], given, known, work.row // strip.positions, channels, spec.align[0])
     seen = seen.merge(*range(known.rank + 1))
     return seen if known.channels == 1 else seen.unmerge(1 + known.rank, (given.groups, known.channels)), row
 
 
 def _at(images: View, place: Scalar, window: list[Scalar], given: SimpleNamespace) -> View:
-    """Images where they meet a place of the window, counted through all of them."""
+    """Images where they meet a place of the window, counted through all of them; themselves where it has no lengths."""
     for dim in reversed(range(1, len(window))):
         above = multiply_high(place * 2, getattr(given, f"share{dim}"))  # place // window[dim]
         images, place = images.freeze(1 + dim, place - above * window[dim]), above
-    return images.freeze(1, place)
+    return images.freeze(1, place) if window else images
 
 
 def _weights(known: DepthwiseSpec, work: Work, first: Scalar) -> View:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
-from ckmlir.ops.contraction.depthwise import NO_INSTRUCTION, DepthwiseSpec
+from ckmlir.ops.contraction.depthwise import NO_INSTRUCTION, Depthwise, DepthwiseSpec, Strip
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources
 from ckmlir.ops.scalars import ceil_div
@@ -43,10 +43,18 @@ sums 37.0 (and eight images by 7 x 7 58.1, with 16 45.0), 16 36.2 and 25.9, 32 4
 of 11 channels by 7 x 7 kernels took scratch.
 """
 SUMS_OF_PAIRS = 32
-"""Of a lane that loads pairs in a block of `WIDE_COLUMNS`, in windows of `FEW_PLACES` or more. By the model on gfx942
-and gfx950, in shares of the time with 16, 32 images of 56 x 56 with 126 channels: .95 and .96, in i8 1.03 and .96, in
-f32 .85 and .93, by 5 x 5 .87 and .82; eight by 7 x 7 .83 and .85; of 28 x 28 with 254 1.01 and 1.05; of 4096 by 3 1.18
-and 1.09. With 64 columns, 32 of 28 x 28 with 62 channels by 5 x 5 1.20 and .99.
+"""Of a lane that loads pairs in a block of `WIDE_COLUMNS`, in windows of `FEW_PLACES` or more, or single elements and
+has strips (127 channels take 39938 cycles on gfx942 instead of 51127). By the model on gfx942 and gfx950, in shares of
+the time with 16, 32 images of 56 x 56 with 126 channels: .95 and .96, in i8 1.03 and .96, in f32 .85 and .93, by 5 x 5
+.87 and .82; eight by 7 x 7 .83 and .85; of 28 x 28 with 254 1.01 and 1.05; of 4096 by 3 1.18 and 1.09. With 64 columns,
+32 of 28 x 28 with 62 channels by 5 x 5 1.20 and .99.
+"""
+LONGEST_FIRST = (4, 2)
+"""Positions of strips. By the model on gfx942 and gfx950, in shares of the time without, 32 images of 56 x 56 by 3 x 3
+with 127 channels .63 and .81, 126 .83 and .75, 124 .89 and .73, 128 .72 and .63; of 14 x 14 with 512, in strips of two,
+.90 and .91; on gfx942 eight by 5 x 5, in strips of two, with 128 .73, 126 .69. With strides of 2 .96 and 1.02 (124 and
+128 channels), with dilations of 2 1.08. Where places are not few, conditions keep 28 to 291 scalar registers in lanes,
+as by 7 x 7 (.54 of the time all the same).
 """
 MOST_WAVES = 2
 """Along rows: one, unless its lanes have fewer sums. By the model with 128 channels: two 16.6, four 16.8."""
@@ -68,13 +76,24 @@ def depthwise_block(
         found *= 2
     registers = find_dtype(accumulator_type(dtype)).bytes // 4
     most = SUMS if known.channels == known.multiplier == 1 else SUMS // 2
-    of_pairs = is_wide and align == LEAST_LOADED and places >= FEW_PLACES
-    each = SUMS_OF_PAIRS if of_pairs else SUMS_PER_ELEMENT * max(align, LEAST_LOADED)
+    loads_few = align <= LEAST_LOADED and places >= FEW_PLACES and (align == LEAST_LOADED or known.strip is not None)
+    each = SUMS_OF_PAIRS if is_wide and loads_few else SUMS_PER_ELEMENT * max(align, LEAST_LOADED)
     sums = min(most // registers, each)
     while sums * registers * known.channels > MOST_LOADED * known.multiplier:
         sums //= 2
     waves = min(SUMS // registers // sums, MOST_WAVES)
     return (sums * waves * WAVE_SIZE // found, found, 1), (waves, 1)
+
+
+def strips_that_pay(windows: Depthwise) -> Depthwise | None:
+    """Windows seen in the longest strips whose places are few; None where there are none, or they spare little."""
+    sliding = windows.sliding
+    if windows.channels * windows.multiplier > 1 or sliding.window[-1] == 1:
+        return None
+    if (sliding.stride[-1], sliding.dilation[-1]) != (1, 1):
+        return None
+    able = (one for positions in LONGEST_FIRST if (one := windows.in_strips(positions)) is not None)
+    return next((one for one in able if one.seen.has_few_places or not sliding.padded), None)
 
 
 def _is_wide(columns: int, known: DepthwiseSpec, align: int, dtype: str, places: int) -> bool:
@@ -111,7 +130,12 @@ def invalid_vectors(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
         yield Reason("block", spec.block, why, f"expected a multiple of {known.multiplier} along n")
     if spec.block[2] != 1:
         yield Reason("block", spec.block, "a step is one place of the window", "expected 1 along k")
-    if spec.waves[1] != 1 or spec.block[0] * spec.block[1] % (spec.wave_count * WAVE_SIZE * known.multiplier):
+    strip = known.strip.positions if known.strip else 1
+    if spec.block[0] % strip:
+        yield Reason("block", spec.block, f"strips have {strip} positions", f"expected a multiple of {strip} along m")
+    if spec.waves[1] != 1 or spec.block[0] // strip * spec.block[1] % (
+        spec.wave_count * WAVE_SIZE * known.multiplier
+    ):
         why = f"{spec.wave_count} waves do not divide the block"
         yield Reason("waves", spec.waves, why, "expected fewer, all of them along m")
     for field, able in (("schedule", SCHEDULES), ("epilogue", (EPILOGUE,)), ("sink", ("store",)), ("layout", ("RCR",))):
@@ -133,9 +157,13 @@ def vector_resources(spec: ContractionSpec) -> Resources:
     known, (rows, columns, _) = DepthwiseSpec.parse(spec.windows), spec.block
     threads, size = spec.wave_count * WAVE_SIZE, find_dtype(accumulator_type(spec.dtype)).bytes // 4
     sums = rows * columns // threads * size
-    images = rows * columns // known.multiplier * known.channels // threads
-    loads = images // max(spec.align[0], 1) + 1
+    strip = known.strip or Strip(1, 1, 1, 1)
+    of_place = rows * columns // known.multiplier * known.channels // threads // strip.positions
+    images, along = of_place * len(strip.places), strip.window
+    loads = images // max(spec.align[0], 1) + along
     weights = groups_of_a_lane(spec) * known.multiplier * known.channels * size
-    held = images * spec.held[0].bytes // 4 + images * size
-    lds = 2 * columns * known.channels * spec.held[1].bytes
+    held = images * spec.held[0].bytes // 4 + of_place * size
+    if known.strip is not None:
+        held += images * spec.held[0].bytes // 4  # of the next step too
+    lds = 2 * columns * known.channels * spec.held[1].bytes * along
     return Resources("block", spec.block, threads, lds, sums, sums + held + weights + REGISTERS_PER_LOAD * loads, False)

@@ -32,13 +32,14 @@ from msgspec.structs import asdict
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.block_sizes import LARGE
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.depthwise import NO_INSTRUCTION, Depthwise
+from ckmlir.ops.contraction.depthwise import NO_INSTRUCTION, Depthwise, DepthwiseSpec
 from ckmlir.ops.contraction.depthwise_plans import (
     EPILOGUE,
     MOST_COLUMNS,
     SCHEDULES,
     depthwise_axes,
     depthwise_block,
+    strips_that_pay,
 )  # fmt: skip
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
@@ -93,10 +94,14 @@ class ConvFwd(ConvolutionOperator):
             return
         align, *_ = problem.aligned()
         places = prod(problem.windows.sliding.window)
-        block, waves = depthwise_block(problem.n, problem.windows.described, align, problem.dtype, places)
-        for schedule in SCHEDULES:
-            asked = replace(problem, mfma=NO_INSTRUCTION, epilogue=EPILOGUE)
-            yield replace(self.planned(asked, Plan(schedule, block, waves), "store", target), slices=(1, 1))
+        in_strips = strips_that_pay(problem.windows)
+        for windows in (in_strips, problem.windows):
+            if windows is None:
+                continue
+            block, waves = depthwise_block(problem.n, windows.described, align, problem.dtype, places)
+            for schedule in SCHEDULES:
+                asked = replace(problem, windows=windows, mfma=NO_INSTRUCTION, epilogue=EPILOGUE)
+                yield replace(self.planned(asked, Plan(schedule, block, waves), "store", target), slices=(1, 1))
 
     def others(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         return super().others(_multiplied(problem), target)
@@ -108,13 +113,13 @@ class ConvFwd(ConvolutionOperator):
         return super().lengths(_multiplied(problem))
 
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
-        return super().mismatches(_multiplied(problem), spec, target)
+        return super().mismatches(_seen_by(spec, problem), spec, target)
 
     def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
-        return super().launch(_multiplied(problem), spec, target)
+        return super().launch(_seen_by(spec, problem), spec, target)
 
     def steps(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
-        return super().steps(_multiplied(problem), spec, target)
+        return super().steps(_seen_by(spec, problem), spec, target)
 
     def workspaces(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         """Those of any convolution, and filled arrays."""
@@ -168,6 +173,7 @@ class ConvFwd(ConvolutionOperator):
             {"c": 3, "k": 64, "window": (7, 7), "strides": (2,), "pads": (3,), "image": (224, 224)},
             {"c": 256, "k": 64, "window": (1,), "pads": (0,)},
             {"c": 64, "k": 128, "image": (8, 16, 16), "window": (3,)}, {"g": 128, "c": 1, "k": 1},
+            {"g": 128, "c": 1, "k": 1, "image": (27, 27)},  # no strips
         )  # fmt: skip
         problems = [self.problem(**{"n": 32, **keys}, dtype=dtype) for keys in requests for dtype in ("f16", "bf16")]
         specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
@@ -178,6 +184,15 @@ def _multiplied(problem: Problem) -> ConvolutionProblem:
     """The product that the kernel makes."""
     assert isinstance(problem, ConvolutionProblem)
     return problem.multiplied or problem
+
+
+def _seen_by(spec: ContractionSpec, problem: Problem) -> ConvolutionProblem:
+    """The product that the kernel makes, with images in its strips if it has some and they are."""
+    found = _multiplied(problem)
+    strip = DepthwiseSpec.parse(spec.windows).strip if spec.is_depthwise else None
+    if strip is None or not isinstance(found.windows, Depthwise):
+        return found
+    return replace(found, windows=found.windows.in_strips(strip.positions) or found.windows)
 
 
 def _is_open(asked: Problem) -> bool:
