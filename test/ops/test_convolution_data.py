@@ -279,7 +279,8 @@ def test_steady_loops_of_volumes_read_memory_and_lanes_for_elements_only(chip: s
 
 def test_parts_know_that_they_begin_with_steps() -> None:
     """For 32 matrix instructions so many others: digits are those of a step's origin in parts of the sums too."""
-    kernel = requested("gfx942", {"n": 4, "c": 128, "k": 128, "image": (16, 16), "split_k": 2})
+    keys = {"n": 4, "c": 128, "k": 128, "image": (16, 16), "split_k": 2}
+    kernel = requested("gfx942", {**keys, "block": (128, 128, 64)})
     mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
     assert 32 * mix["valu"] <= 16 * mix["mfma"]
     assert 32 * mix["salu"] <= 10 * mix["mfma"]

@@ -159,7 +159,8 @@ def test_lanes_share_what_they_divide(chip: str, keys: dict[str, Any], most: int
     transpose in registers. Lanes of a quad share comparisons too where 32 channels put them at one place of the window.
     """
     target = get_target(chip)
-    spec = OPERATOR.spec(OPERATOR.problem(**{"n": 42, "k": 256, "image": (32, 28), **keys}), target)
+    asked = {"n": 42, "k": 256, "image": (32, 28), "block": (128, 128, 64), **keys}
+    spec = OPERATOR.spec(OPERATOR.problem(**asked), target)
     assert spec.windows.startswith("weight:")
     kernel = compile_kernel(OPERATOR, spec, target)
     mix = steady_loop(kernel.code_object, kernel.kernel_name).mix

@@ -72,7 +72,11 @@ def test_choices(chip: str, keys: dict[str, Any], block: tuple[int, ...], parts:
     ("mx_gemm", "gfx950", {"m": 512, "n": 512, "k": 2048, "dtype": "fp4"}, (32, 32, 512)),
     ("gemm_sparse", "gfx942", {"m": 512, "n": 512, "k": 1024}, (32, 32, 128)),
     ("conv_fwd", "gfx942", {"n": 4, "c": 256, "k": 256, "image": (14, 14)}, (32, 64, 128)),
-    ("conv_bwd_data", "gfx942", {"n": 4, "c": 256, "k": 256, "image": (14, 14)}, (128, 128, 64)),  # merged dimensions
+    ("conv_bwd_data", "gfx942", {"n": 4, "c": 256, "k": 256, "image": (14, 14)}, (32, 64, 128)),
+    ("conv_bwd_data", "gfx942", {"n": 8, "c": 128, "k": 256, "image": (14, 14), "strides": (2, 2)}, (32, 32, 128)),
+    ("conv_bwd_data", "gfx950", {"n": 8, "c": 40, "k": 160, "image": (28, 28)}, (64, 64, 64)),  # digits in each load
+    ("conv_bwd_weight", "gfx942", {"n": 8, "c": 512, "k": 512, "image": (7, 7)}, (64, 64, 64)),
+    ("batched_contraction", "gfx950", {"m": (8, 16), "n": (2, 64), "k": (9, 128)}, (32, 32, 64)),
 ])  # fmt: skip
 def test_choices_of_others(operator: str, chip: str, keys: dict[str, Any], block: tuple[int, ...]) -> None:
     """Several matrices B, scales and patches follow the same estimate; nothing is spilled."""

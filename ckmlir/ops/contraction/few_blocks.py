@@ -8,11 +8,10 @@ the model, cycles of 128 x 128 in as many parts of K as pay, and of what is chos
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 from ckmlir.ops.contraction.block_sizes import CACHE_LINE, MEDIUM, SMALL
-from ckmlir.ops.contraction.few_rows import able_schedules, cycles_of, depth_of_low, low_plan
+from ckmlir.ops.contraction.few_rows import candidates, cycles_of, depth_of_low, low_plan
 from ckmlir.ops.contraction.low_blocks import is_few
 from ckmlir.ops.contraction.wishes import Plan, Wish, elements_in
 from ckmlir.targets import Target
@@ -30,19 +29,19 @@ def few_blocks(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterat
     named = wish.waves or wish.schedule or wish.stays or wish.products
     line = elements_in(CACHE_LINE, wish.dtype)
     few = is_few((wish.m, wish.n, wish.k), wish.batch, (MEDIUM, MEDIUM, line), target)
-    if named or wish.merged or wish.elements_decide or not few:
+    if named or wish.elements_decide or not few:
         return
     medium = cycles_of(wish, (MEDIUM, MEDIUM, line), schedules[0], target)
-    pairs = itertools.product(_shapes(wish), able_schedules(wish, schedules))
-    times = {pair: cycles_of(wish, *pair, target) for pair in pairs}
+    times = {pair: cycles_of(wish, *pair, target) for pair in candidates(wish, _shapes(wish), schedules)}
     yield from (low_plan(*pair) for pair in sorted(times, key=times.__getitem__) if times[pair] < medium)
 
 
 def _shapes(wish: Wish) -> Iterator[tuple[int, int, int]]:
-    """Blocks that may be better than others; squares with steps of one cache line too, of which LDS holds more."""
-    depth = depth_of_low(wish)
+    """Blocks that may be better than others; squares with steps of one cache line too, of which LDS holds more. Of
+    merged dimensions steps are one line: digits of each load go round the loop."""
+    line = elements_in(CACHE_LINE, wish.dtype)
+    depth = min(line, depth_of_low(wish)) if wish.merged else depth_of_low(wish)
     shapes = (*ROWS_AND_COLUMNS, *NARROW_ONES) if wish.n <= SMALL else ROWS_AND_COLUMNS
     yield from ((*lengths, depth) for lengths in shapes if lengths[1] < 2 * max(wish.n, NARROW_ONES[0][1]))
-    line = elements_in(CACHE_LINE, wish.dtype)
     if line < depth and wish.n > SMALL // 2:
         yield SMALL, SMALL, line

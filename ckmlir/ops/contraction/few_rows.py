@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ckmlir.ops.contraction.block_sizes import CACHE_LINE, FOUR_WAVES, SMALL
 from ckmlir.ops.contraction.low_blocks import LOOPS, MOST_ROWS, LowBlocks, low_blocks
@@ -12,6 +12,8 @@ from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import ACCESS_BYTES
 
+Low = tuple[tuple[int, int, int], str]
+"""A block and the name of its schedule."""
 LOW, HIGH = 16, 32
 """Rows of blocks: of the shortest matrix instructions; and of products that would read B more than twice."""
 COLUMNS = (16, 32, 64)
@@ -28,6 +30,10 @@ with two, 9573 with two by schedules that spill none."""
 AHEAD, ALONE = "mem3", "v4"
 """Beside the schedules given, that of narrow loads, which has three steps on their way from memory, and that of one
 block, which has four."""
+MOST_TO_HAVE_ALONE = 32 * 32
+"""Elements of C of a block of merged dimensions up to which it may have `ALONE`: scalar registers have no room for the
+conditions of four steps on their way. On gfx950 the gradient of images in blocks of 64 x 64 x 64, with 160 channels of
+f16, keeps five in lanes of vector registers, that of weights in 32 x 64 x 128, with 72 channels of i8, one."""
 SQUARES = 5
 """Steps of 64 x 64 for each compute unit, from which on these are better where both A and B are transposed: low blocks
 load 32 bytes of a row of A, and of patches find as many places in the images for a fraction of the products. That is
@@ -53,7 +59,7 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
     if wish.n <= MOST_ROWS and wish.arrays == 2:
         yield from _one_block(wish, schedules, target)
         return
-    pairs = itertools.product(_shapes(wish), able_schedules(wish, schedules))
+    pairs = candidates(wish, _shapes(wish), schedules)
     low, *others = sorted(pairs, key=lambda pair: cycles_of(wish, pair[0], pair[1], target))
     if _in_squares(wish, low[0], target):
         if wish.merged and wish.load_bytes == ACCESS_BYTES:
@@ -125,6 +131,13 @@ def able_schedules(wish: Wish, schedules: tuple[str, ...]) -> tuple[str, ...]:
         return (AHEAD,)
     known = LOOPS if _is_wide(wish) else (AHEAD,)
     return tuple(dict.fromkeys((*known, *schedules)))
+
+
+def candidates(wish: Wish, shapes: Iterable[tuple[int, int, int]], schedules: tuple[str, ...]) -> Iterator[Low]:
+    """Blocks with each schedule that they may have: see `MOST_TO_HAVE_ALONE`."""
+    for shape, name in itertools.product(shapes, able_schedules(wish, schedules)):
+        if not (wish.merged and name == ALONE and shape[0] * shape[1] > MOST_TO_HAVE_ALONE):
+            yield shape, name
 
 
 def _is_turned(wish: Wish) -> bool:

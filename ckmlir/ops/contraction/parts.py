@@ -43,8 +43,7 @@ def parts_that_pay(problem: Problem, schedule: str, block: tuple[int, int, int],
     least = 1 if problem.longest_part is None else ceil_div(steps, problem.longest_part // block[2])
     lengths, count = (problem.m, problem.n, problem.longest_sum), problem.classes * math.prod(problem.batch)
     merged = bool(problem.merged or problem.windows)
-    few = not merged or problem.has_place_each_step
-    if is_low(lengths, block) or (few and is_few(lengths, count, block, target)):
+    if is_low(lengths, block) or is_few(lengths, count, block, target):
         held = (problem.taken(target) or problem.dtype, bits, problem.load_bytes)
         low = low_blocks(lengths, count, block, held, target, merged=merged, factors=problem.products)
         found = low.best_parts(schedule, target)

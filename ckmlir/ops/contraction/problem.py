@@ -196,7 +196,7 @@ class Problem(Struct, frozen=True):
     def has_place_each_step(self) -> bool:
         """Whether A is patches of images whose channels are whole cache lines, so that a step has one place of them."""
         seen = self.windows
-        if seen is None or getattr(seen, "part", "") != "forward":
+        if seen is None or seen.image != "a":
             return False
         return seen.channels * find_dtype(self.stored).bytes % CACHE_LINE == 0
 

@@ -51,7 +51,8 @@ class Wish(NamedTuple):
         dtype: of A and B.
         layout: of A, B and C.
         load_bytes: of the widest load that the rows of both A and B allow.
-        batch: products like it in the same launch.
+        batch: products like it in the same launch, one for each class of rows.
+        classes: of rows, whose sums have different lengths: `k` is the longest.
         group: elements along K whose sums have accumulators of their own, scaled before they are added; 0: none.
         column_scales: whether a block of columns takes several scales of such a group.
         scale_load: scales of the shortest load of those of groups of A's rows and B's columns; 0 where A's rows have
@@ -112,6 +113,7 @@ class Wish(NamedTuple):
     products: tuple[tuple[int, int], ...] = ()
     parts: int | None = None
     factors: int = 1
+    classes: int = 1
 
     def blocks(self, size: int) -> int:
         """Of so many rows and columns, those that the launch has."""
@@ -160,10 +162,10 @@ def wish_of(problem: Problem, target: Target) -> Wish:
     plain = not (problem.sources or problem.merged or problem.windows)
     pitches = zip(problem.held, (problem.lda, problem.ldb) if plain else (problem.k,) * 2, strict=True)
     return Wish(
-        problem.m, problem.n, problem.k, problem.taken(target) or problem.dtype, problem.layout, problem.load_bytes,
-        problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
-        len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scaled_group(target),
-        any(one.operand != "a" and one.rows == 1 for one in problem.scaling),
+        problem.m, problem.n, problem.longest_sum, problem.taken(target) or problem.dtype, problem.layout,
+        problem.load_bytes, problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block,
+        problem.waves, len(problem.operands) + problem.grouped_scales, math.prod(problem.batch) * problem.classes,
+        problem.scaled_group(target), any(one.operand != "a" and one.rows == 1 for one in problem.scaling),
         _scale_load(problem), problem.ld_index is not None,
         aligned == 1, matrices_of(problem.side), is_crowded(problem.side, problem.out, aligned),
         all(pitch * one.step % (8 * CACHE_LINE) == 0 for one, pitch in pitches),
@@ -176,6 +178,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         mixed=sum(map(_is_mixed, ("a", "b"), (problem,) * 2)),
         parts=problem.split_k,
         factors=problem.products,
+        classes=problem.classes,
     )  # fmt: skip
 
 
