@@ -21,6 +21,7 @@ from ckmlir.ops import find_operator
 from ckmlir.runtime.calls import LOCAL, check_place
 from ckmlir.targets import Target
 from ckmlir.tools.cli import Parser
+from ckmlir.tools.progress import progress
 from ckmlir.tools.registry import RECORDS, open_registry
 from ckmlir.tools.request import find_target
 
@@ -45,7 +46,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.jobs is not None and options.jobs < 1:
         raise CkmlirError(f"--jobs {options.jobs}: expected 1 or more")
     check_place(options.on)
-    found = _kernels(options)
+    with progress(f"listing kernels of {options.what}"):
+        found = _kernels(options)
     if not found.kernels:
         why = "".join(f": {reason}" for reason, _ in found.dropped.most_common(1))
         raise CkmlirError(f"{options.what}: no kernel is left to build{why}")
@@ -58,14 +60,15 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     shows = sys.stderr.isatty()
 
-    def progress(done: int, of: int) -> None:
+    def told(done: int, of: int) -> None:
         if shows:
             print(f"\r{done} of {of} kernels", end="" if done < of else "\n", file=sys.stderr, flush=True)
 
     kernels = (*found.kernels, *found.others)
-    built = build(
-        kernels, options.output, processes=options.jobs, on=options.on, partial=options.partial, progress=progress
-    )
+    with progress(f"compiling {counted(len(kernels), 'kernel')}", printing=shows):
+        built = build(
+            kernels, options.output, processes=options.jobs, on=options.on, partial=options.partial, progress=told
+        )
     for identifier, why in built.refused.items():
         print(f"left out: {identifier}: {why}")
     for identifier, findings in built.findings.items():

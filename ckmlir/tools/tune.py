@@ -31,6 +31,7 @@ from ckmlir.runtime.workers import Workers
 from ckmlir.targets import TARGETS
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.operator_help import operator_help
+from ckmlir.tools.progress import progress
 from ckmlir.tools.request import find_target
 
 REFUSED = 1
@@ -125,18 +126,23 @@ def _tune(
             what = record.refused or f"{record.median_us:.2f} µs"
             print(f"\r\033[K{record.kernel.spec.name[:70]}: {what[:40]}", end="", file=sys.stderr, flush=True)
 
-    kernels = given if given is not None else space(asked.operator, asked.keys, asked.target).expand().kernels
+    kernels = given
+    if kernels is None:
+        with progress(f"listing kernels of {asked.operator.name}"):
+            kernels = space(asked.operator, asked.keys, asked.target).expand().kernels
     tuning = Tuning(asked, kernels, options.output, workers, budget=options.budget or math.inf, report=told)
     on_gpu = options.device == "hip"
     by = None
     if on_gpu:
         with closing(open_device("hip", asked.target)) as device:  # before long work: is there one?
             by = device.properties.name
-            if modelled:
-                tuning.rank(check=False, share=MODEL_SHARE)
-            tuning.race(device, modelled=modelled, most=options.finalists)
+            with progress(f"compiling and timing kernels of {asked.operator.name}", printing=shows):
+                if modelled:
+                    tuning.rank(check=False, share=MODEL_SHARE)
+                tuning.race(device, modelled=modelled, most=options.finalists)
     else:
-        tuning.rank(check=not options.no_check)
+        with progress(f"compiling and modelling kernels of {asked.operator.name}", printing=shows):
+            tuning.rank(check=not options.no_check)
     if shows:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     print(_json(tuning.found, by) if options.json else _text(tuning, by, options))

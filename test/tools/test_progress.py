@@ -57,6 +57,25 @@ def test_a_file_gets_nothing_of_what_is_short(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(("words", "lines"), [
+    (["tune", "softmax", "m=5", "n=64", "--arch", "gfx942", "--jobs", "1", "--budget", "0.1"],
+     ["listing kernels of softmax", "compiling and modelling kernels of softmax"]),
+    (["build", "space.json", "-o", "few.ckl", "--jobs", "1"], ["listing kernels of space.json", "compiling 1 kernel"]),
+])  # fmt: skip
+def test_commands_of_many_kernels_are_not_silent(
+    words: list[str], lines: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("space.json").write_text('{"schema": 1, "op": "softmax", "arch": ["gfx942"], "keys": {"m": 5, "n": 64}}')
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0)
+    assert main(words) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if line in {f"ckmlir: {one} …" for one in lines}] == [
+        f"ckmlir: {one} …" for one in lines
+    ]
+
+
 def test_a_terminal_shows_it_with_the_seconds_and_wipes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
