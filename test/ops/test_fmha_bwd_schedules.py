@@ -154,6 +154,26 @@ def test_windows_move_no_register(chip: str, matrix: int, vector: int) -> None:
         assert others / products <= vector / matrix
 
 
+@pytest.mark.parametrize(("chip", "matrix", "keys", "vector", "moves"), [
+    ("gfx942", 80, {"alibi": "head", "mask": "window:64,0"}, 141, 0), ("gfx950", 40, {"bias": "head"}, 106, 17),
+    *(pytest.param(*case, marks=FULL) for case in (
+        ("gfx90a", 80, {"alibi": "head", "mask": "window:64,0"}, 135, 0), ("gfx90a", 80, {"bias": "head"}, 137, 34),
+        ("gfx950", 40, {"alibi": "head", "mask": "window:64,0"}, 134, 0), ("gfx942", 80, {"bias": "head"}, 139, 33),
+    )),
+])  # fmt: skip
+def test_what_parts_take(chip: str, matrix: int, keys: dict[str, object], vector: int, moves: int) -> None:
+    """ALiBi counts distances on from one number a lane, in f32; a bias moves its buffer, whose end refuses queries.
+    With a conversion for each distance a step of ALiBi took 24 more and moved registers, with comparisons one of a bias
+    35."""
+    target = get_target(chip)
+    kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(**keys), target), target)
+    names = Counter(one.mnemonic for one in steady_loop(kernel.code_object, kernel.kernel_name).instructions)
+    steps = sum(count for name, count in names.items() if "mfma" in name) / matrix
+    others = sum(count for name, count in names.items() if name.startswith("v_") and "mfma" not in name)
+    assert others / steps <= vector
+    assert sum(names[name] for name in MOVES) / steps <= moves
+
+
 def test_a_causal_mask_leaves_two_waves_room_with_64_channels() -> None:
     """A SIMD has 512 registers, and LDS of gfx950 room for two workgroups; a wave took 260 registers."""
     target = get_target("gfx950")

@@ -59,7 +59,7 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
             return Queries(
                 rows("q", work.head, work), rows("do", work.head, work), exponent.pad(form.queries),
                 delta.pad(form.queries), given.exponent_scale,
-                [EXPONENTS[name](word, given, work, form) for name, word in changes],
+                [EXPONENTS[name](word, given, work, form, alone=len(words) == 1) for name, word in changes],
                 next((DROPPING[kind.name](word, given, work, form) for kind, word in drops), Kept()),
                 [SLOPES[name](word, given, work, form, factors) for name, word in leaving],
             )  # fmt: skip

@@ -3,13 +3,14 @@ rows. What is added has a slope of one, so that dS stays what it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from ckmlir.lang import Scalar, Tile, View, absolute, cast, coordinates, load, permute_axes, view
+from ckmlir.lang import Scalar, Tile, View, absolute, cast, coordinates, load, permute_axes, view, zeros
 from ckmlir.lang.views import Amount
 from ckmlir.ops.attention.backward.loop_kernel import ExponentPart, Form
+from ckmlir.ops.attention.loop.bias_kernel import numbered
 from ckmlir.ops.attention.loop.work_kernel import Work
 from ckmlir.ops.precision import LOG2_E
 from ckmlir.records import replace
@@ -45,27 +46,32 @@ class Falling(Rising):
     """
 
     shift: Scalar
+    form: Form
 
     def apply(self, exponents: Tile, query: Amount) -> Tile:
         """See `loop_kernel.ExponentPart`."""
-        distance = coordinates(exponents, 1) - coordinates(exponents, 0) + (query + self.shift - self.first)
-        fallen: Tile = exponents - absolute(cast(distance, "f32")) * self.slope
+        form = self.form
+        keys = zeros((form.keys,), "i32", form.score_layout.reduce(1))
+        first = (query + self.shift - self.first) - coordinates(keys, 0)
+        fallen: Tile = exponents - absolute(numbered(first, form.queries, form.scores, form.score_layout)) * self.slope
         return fallen
 
 
 class Added(ExponentPart):
-    """Elements of an array (queries, keys), natural exponents."""
+    """Elements of an array (queries, keys), natural exponents; `moves`: its buffer with the queries, whose end then
+    refuses what would be compared for each element, for scalar registers that other parts take."""
 
-    def __init__(self, form: Form, first: Scalar, whole: View) -> None:
-        self.form, self.first, self.whole = form, first, whole
+    def __init__(self, form: Form, first: Scalar, whole: View, *, moves: bool) -> None:
+        self.form, self.first, self.whole, self.moves = form, first, whole, moves
 
     def at(self, first: Scalar) -> ExponentPart:
         """See `loop_kernel.ExponentPart`."""
-        return Added(self.form, first, self.whole)
+        return Added(self.form, first, self.whole, moves=self.moves)
 
     def load(self, query: Amount) -> None:
         """See `loop_kernel.ExponentPart`."""
-        window = self.whole.window((self.form.queries, self.form.keys), (query, self.first))
+        block = self.form.queries, self.form.keys
+        window = self.whole.window(block, (query, self.first), moves_buffer=self.moves)
         self.tile = permute_axes(load(window, self.form.score_layout.permute((1, 0))), 1, 0)
 
     def apply(self, exponents: Tile, query: Amount) -> Tile:
@@ -74,23 +80,29 @@ class Added(ExponentPart):
         return added
 
 
-def _alibi(word: str, given: Any, work: Work, form: Form) -> ExponentPart:
+def _alibi(word: str, given: Any, work: Work, form: Form, *, alone: bool) -> ExponentPart:
     """See `parts/alibi.py`."""
     slope = given.slopes.scalar(work.head + work.batch * given.slopes_batch) * LOG2_E
     if word == "alibi_causal":
         return Rising(slope, work.first)
-    return Falling(slope, work.first, (work.sk - work.sq) * given.slopes_corner)
+    return Falling(slope, work.first, (work.sk - work.sq) * given.slopes_corner, form)
 
 
-def _bias(word: str, given: Any, work: Work, form: Form) -> ExponentPart:
+def _bias(word: str, given: Any, work: Work, form: Form, *, alone: bool) -> ExponentPart:
     """See `parts/bias.py`; the word ends with what divides rows and their distances."""
     align = int(word.split("_")[2])
     row = given.bias_seq.multiple_of(align)
     distance = work.head.to("i64") * given.bias_head + work.q.origin(row, given.bias_batch)
     begin = given.bias.offset(distance.multiple_of(align))
     whole = view(begin, (work.sq, work.k.divided(align)), (row, 1)).pad(form.queries, form.keys)
-    return Added(form, work.first, whole)
+    return Added(form, work.first, whole, moves=alone)
 
 
-EXPONENTS: Mapping[str, Callable[[str, Any, Work, Form], ExponentPart]] = {"alibi": _alibi, "bias": _bias}
+class Builder(Protocol):
+    """What makes such a part of a word, and whether it is the only part of the request."""
+
+    def __call__(self, word: str, given: Any, work: Work, form: Form, *, alone: bool) -> ExponentPart: ...
+
+
+EXPONENTS: Mapping[str, Builder] = {"alibi": _alibi, "bias": _bias}
 """By the name of a part."""

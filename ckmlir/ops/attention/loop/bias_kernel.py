@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.mma import Mma
 from ckmlir.lang import (
     Scalar,
     Tile,
@@ -42,18 +44,18 @@ def along_keys(form: Form, first: Tile, slope: Scalar) -> Tile:
     return join_axes(each + cast(coordinates(each, 2), "f32") * slope, 1)
 
 
-def numbered(form: Form, first: Tile) -> Tile:
-    """A whole number a query (i32) for the block's first key, and one more for each key behind it, in f32: (queries,
-    keys).
+def numbered(first: Tile, columns: int, scores: Mma, lies: Distribution) -> Tile:
+    """A whole number a row (i32) for the first of so many columns, and one more for each behind it, in f32, for a tile
+    of scores that lies so.
 
     What differs between lanes is in one number for each; three more follow from it, and a constant for every four keys
     leads from all four to these. Pairs differ by one constant, so that packed instructions take it from one scalar
-    register: with a constant each, 32 keys would take 32 of these. Constants are subtracted: LLVM leaves out x - 0, but
-    not x + 0.
+    register: with a constant each, 32 columns would take 32 of these. Constants are subtracted: LLVM leaves out x - 0,
+    but not x + 0.
     """
-    lanes = WAVE_SIZE // form.scores.instruction.n
-    blocks = form.keys // (ACCUMULATOR_GROUP * lanes)
-    lies = form.score_layout.split(1, ACCUMULATOR_GROUP * lanes).split(2, ACCUMULATOR_GROUP)
+    lanes = WAVE_SIZE // scores.instruction.n
+    blocks = columns // (ACCUMULATOR_GROUP * lanes)
+    lies = lies.split(1, ACCUMULATOR_GROUP * lanes).split(2, ACCUMULATOR_GROUP)
     own = stretch(first, 1, lanes, lies.reduce(3).reduce(1))
     own = cast(own + coordinates(own, 1) * ACCUMULATOR_GROUP, "f32")
     four = stretch(own, 2, ACCUMULATOR_GROUP, lies.reduce(1))
@@ -93,7 +95,9 @@ class Falling(Rising):
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
-        fallen: Tile = scores - absolute(numbered(self.form, (key - self.diagonal) - self.form.rows())) * self.slope
+        form = self.form
+        first = (key - self.diagonal) - form.rows()
+        fallen: Tile = scores - absolute(numbered(first, form.keys, form.scores, form.score_layout)) * self.slope
         return fallen
 
 
