@@ -86,7 +86,7 @@ def _tile(options: argparse.Namespace) -> Grid:
     from ckmlir.dialect.distribution import Distribution
     from ckmlir.tools.draw_tiles import draw_distribution
 
-    if "@" not in options.operator:
+    if re.fullmatch(r"\w+", options.operator):  # no text of a distribution is one word
         tiles = _tiles(options)
         words = list(tiles)
         word = words[_chosen(options, words, "tile")]

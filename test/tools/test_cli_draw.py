@@ -89,6 +89,8 @@ def test_schedules(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     "words, message",
     [
         (["distribution", "d0: 4@wav"], "d0: 4@wav"),
+        (["distribution", "d0: 64"], "d0: 64: distribution: '64' is not a factor"),
+        (["distribution", ""], "distribution: '' is not 'name: factors'"),
         (["distribution", "d0: 64@lane", "--rows", "5-6"], "--rows 5-6: the tile has rows 0 to 0"),
         (["distribution", "d0: 2@y0, d1: 2@y1, d2: 64@lane"], "a tile of 3 dimensions"),
         (["distribution", "d0: 64@lane", "--columns", "9-3"], "is not a part such as 0-15"),
