@@ -74,7 +74,8 @@ class Key(Struct, frozen=True, metaclass=Abstract):
 
     def refuse(self, value: object) -> RequestError:
         """The error for a value that this key does not take."""
-        return RequestError(f"{self.name}={show(value)}: expected {self.form}")
+        given = value if isinstance(value, (bool, np.bool_)) else show(value)  # no 1, which many keys take
+        return RequestError(f"{self.name}={given}: expected {self.form}")
 
 
 class Integer(Key, frozen=True):

@@ -122,6 +122,8 @@ class Executable:
         """
         if not isinstance(operator, Operator):
             raise RequestError(f"an operator is what find_operator('gemm') gives, got {operator!r}")
+        if not hasattr(device, "properties"):
+            raise RequestError(f"a device is what open_device('sim', 'gfx942') gives, got {device!r:.80}")
         _check_kind(operator, problem, type(operator.problem()))
         target = target or get_target(device.properties.target)
         chosen = spec or operator.spec(problem, target)

@@ -208,7 +208,7 @@ def test_a_chip_without_the_dtype_says_so() -> None:
         ({"m": "1e3"}, "m=1e3: expected a whole number"),
         ({"m": float("inf")}, "m=inf: expected a whole number"),
         ({"m": 2**31}, "m=2147483648: expected"),
-        ({"m": True}, "m=1: expected a whole number"),
+        ({"m": True}, "m=True: expected a whole number"),
         ({"m": 10**6, "k": 10**6}, "array a of shape 1000000x1000000 takes"),
         ({"M": 3}, "M=3: unknown key"),
         ({"dtype": "fp16"}, "dtype=fp16: expected f16|bf16"),

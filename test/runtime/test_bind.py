@@ -128,6 +128,8 @@ def test_what_is_no_problem_or_operator_is_refused(device: Device) -> None:
     executable.close()
     with pytest.raises(RequestError, match=r"an operator is what find_operator\('gemm'\) gives, got 'gemm'"):
         Executable(device, "gemm", problem)  # type: ignore[arg-type]
+    with pytest.raises(RequestError, match=r"a device is what open_device\('sim', 'gfx942'\) gives, got 'sim'"):
+        Executable("sim", GEMM, problem)  # type: ignore[arg-type]
 
 
 def test_a_specification_of_the_users(device: Device) -> None:
