@@ -51,6 +51,21 @@ def value(
     ]
 
 
+def constant_value(attribute: ir.Attribute) -> ir.Value:
+    """Append the constant that a typed attribute holds, a number or a vector of them."""
+    return value("arith.constant", attribute.type, [], {"value": attribute})
+
+
+def constant_integer(number: int, type_: ir.Type) -> ir.Value:
+    """Append an integer of a type."""
+    return value("arith.constant", type_, [], {"value": ir.IntegerAttr.get(type_, number)})
+
+
+def constant_real(number: float, type_: ir.Type) -> ir.Value:
+    """Append a floating-point number of a type."""
+    return value("arith.constant", type_, [], {"value": ir.FloatAttr.get(type_, number)})
+
+
 def _merged(attributes: dict[str, ir.Attribute] | None) -> dict[str, ir.Attribute]:
     defaults = _thread.defaults
     if not defaults:

@@ -8,10 +8,10 @@ registers that it moves (`registers`) and the distribution that says which eleme
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ckmlir.dialect.build import create, registers, registers_of, text_of, value
+from ckmlir.dialect.build import create, registers, registers_of, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.fragment_checks import check_before, check_fragment, check_indexed, check_registers
-from ckmlir.dialect.memory import ATOMIC_KINDS, INVARIANT
+from ckmlir.dialect.memory import INVARIANT, check_kind
 from ckmlir.dialect.types import WindowType
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
@@ -125,7 +125,7 @@ class AtomicFragmentOp(Ck.Operation, name="atomic_fragment"):
         fragment, window = op.operation.operands
         described = described_as(window.type, WindowType)
         check_fragment(op, fragment.type, described.lengths, described.element)
-        _check_kind(op)
+        check_kind(op)
         check_before(op, fragment.type)
 
 
@@ -145,13 +145,8 @@ class AtomicScatterFragmentOp(Ck.Operation, name="atomic_scatter_fragment"):
         fragment, window, index = op.operation.operands
         described = described_as(window.type, WindowType)
         check_indexed(op, index, check_fragment(op, fragment.type, described.lengths, described.element))
-        _check_kind(op)
+        check_kind(op)
         check_before(op, fragment.type)
-
-
-def _check_kind(op: ir.OpView) -> None:
-    kind = text_of(op, "kind")
-    expect(kind in ATOMIC_KINDS, f"kind '{kind}' is not one of {', '.join(ATOMIC_KINDS)}")
 
 
 def _check_position(op: ir.OpView, result: str) -> None:

@@ -63,6 +63,11 @@ def empty_stages_of(loop_op: ir.Operation) -> tuple[str, ...]:
     return tuple(str(one.value) for one in attribute)
 
 
+def stage_of(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """The attribute that puts an operation into a stage, for others that belong beside it; none outside of stages."""
+    return {STAGE: op.attributes[STAGE]} if STAGE in op.attributes else {}
+
+
 def schedule_of(loop_op: ir.Operation, *, check_stages: bool = True) -> Schedule:
     """A loop's schedule; without `check_stages` also where it names stages that the loop lacks.
 

@@ -62,7 +62,7 @@ class AtomicUpdateOp(Ck.Operation, name="atomic_update"):
     def verify_invariants(op: ir.OpView) -> None:
         tile, window = op.operation.operands
         _check_pair(window.type, tile.type)
-        _check_kind(op)
+        check_kind(op)
         check_before(op, tile.type)
 
 
@@ -120,7 +120,7 @@ class AtomicScatterOp(Ck.Operation, name="atomic_scatter"):
     def verify_invariants(op: ir.OpView) -> None:
         tile, window, indices = op.operation.operands
         _check_indexed(op, window.type, tile.type, indices.type)
-        _check_kind(op)
+        check_kind(op)
         check_before(op, tile.type)
 
 
@@ -218,7 +218,7 @@ def _check_pair(window_type: ir.Type, tile_type: ir.Type) -> None:
     )
 
 
-def _check_kind(op: ir.OpView) -> None:
+def check_kind(op: ir.OpView) -> None:
     kind = text_of(op, "kind")
     expect(kind in ATOMIC_KINDS, f"kind '{kind}' is not one of {', '.join(ATOMIC_KINDS)}")
 

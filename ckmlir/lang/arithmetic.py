@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import frexp, isfinite, isnan
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import value
+from ckmlir.dialect.build import constant_integer, constant_real, value
 from ckmlir.dialect.scalars import bits, element_type, is_float, name_of
 from ckmlir.lang.trace import TracingError, current, located
 from ckmlir.mlir import ir
@@ -41,14 +41,14 @@ def constant(number: Number | bool, type_: ir.Type) -> ir.Value:
         is_power = rounded >= 2.0**-127 and frexp(rounded)[0] == 0.5
         if name_of(type_) == "f8E8M0FNU" and not (isnan(rounded) or is_power):
             raise TracingError(f"{number} is not an e8m0, which has powers of two from 2^-127 to 2^127, and NaN")
-        return value("arith.constant", type_, [], {"value": ir.FloatAttr.get(type_, rounded)})
+        return constant_real(rounded, type_)
     if not isinstance(number, int):
         raise TracingError(f"{number} meets {type_}; integers are written without a point, or convert with .to(…)")
     width = bits(type_)
     if not -(1 << (width - 1)) <= number < 1 << width:
         raise TracingError(f"{number} does not fit into {type_}")
     wrapped = number - (1 << width) if width > 1 and number >> (width - 1) > 0 else int(number)
-    return value("arith.constant", type_, [], {"value": ir.IntegerAttr.get(type_, wrapped)})
+    return constant_integer(wrapped, type_)
 
 
 SIGNED = ("<", "<=", ">", ">=", "//", "%", "maximum", "minimum", ">>")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.build import constant_integer, producer, value
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 from ckmlir.passes.walk import move_rest
@@ -72,7 +72,7 @@ def changed_where_any(
         here = arith.ori(here, other)
     wave = ir.IntegerType.get_signless(WAVE_SIZE)
     lanes = value("rocdl.ballot", wave, [here])
-    none = value("arith.constant", wave, [], {"value": ir.IntegerAttr.get(wave, 0)})
+    none = constant_integer(0, wave)
     some = arith.cmpi(arith.CmpIPredicate.ne, lanes, none)
     pieces = list(_joined(vector))
     starts = [*accumulate(map(vectors.length_of, pieces), initial=0)]

@@ -10,7 +10,7 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import value
+from ckmlir.dialect.build import constant_integer, value
 from ckmlir.dialect.ranges import Range, range_of
 from ckmlir.dialect.symbols import resolve
 from ckmlir.dialect.transforms import Embed
@@ -107,7 +107,7 @@ def resource(
             moved, left = _moved(state, moved, left, beyond.emit())
         left = _only_where(state, left, only)
         left = value("arith.extui", i64, [left])
-        stride = value("arith.constant", i16, [], {"value": ir.IntegerAttr.get(i16, 0)})
+        stride = constant_integer(0, i16)
         assert left.type == i64
         parts = [moved, stride, left, _flags(state, pointer, (base.key, space.key, passed.key))]
         return value("rocdl.make.buffer.rsrc", ir.Type.parse("!llvm.ptr<8>"), parts)
@@ -141,7 +141,7 @@ def _some_zero(state: Lowering) -> ir.Value:
     if state.some_zero is None:
         i32 = ir.IntegerType.get_signless(32)
         with ir.InsertionPoint.at_block_begin(state.function.regions[0].blocks[0]):
-            zero = value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, 0)})
+            zero = constant_integer(0, i32)
             state.some_zero = assembly(i32, [zero], "", "=s,0")
     return state.some_zero
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ckmlir.dialect.build import producer
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.branches import BRANCHES, received
-from ckmlir.lowering.storage import as_fragment, as_integers, bitcast, bytes_of, integers_of
+from ckmlir.lowering.storage import as_integers, bitcast, bytes_of, from_storage
 from ckmlir.mlir import ir
 from ckmlir.passes.vectors import SLICE, is_join, part, shuffle, splat
 
@@ -29,7 +29,7 @@ def use_dwords(function: ir.Operation, shuffled: Iterable[ir.Operation]) -> None
         first = argument.owner.operations[0]
         with ir.InsertionPoint(first), first.location:
             argument.set_type(dwords_of(fragment))
-            converted = from_dwords(argument, fragment)
+            converted = from_storage(argument, fragment)
         for use in uses:
             use.owner.operation.operands[use.operand_number] = converted
     for op in shuffled:
@@ -53,11 +53,6 @@ def to_dwords(fragment: ir.Value) -> ir.Value:
     return bitcast(as_integers(fragment), dwords_of(fragment.type))
 
 
-def from_dwords(dwords: ir.Value, fragment: ir.Type) -> ir.Value:
-    """Dwords as the vector that they are."""
-    return as_fragment(bitcast(dwords, integers_of(fragment)), fragment)
-
-
 def _hand_on(branch: ir.Operation) -> None:
     for number, operand in enumerate(branch.operands):
         into = received(branch, number)
@@ -72,7 +67,7 @@ def _slice(op: ir.Operation) -> None:
         fragment = op.results[0].type
         with ir.InsertionPoint(op), op.location:
             dwords = part(to_dwords(op.operands[0]), start // DWORD, bytes_of(fragment) // DWORD)
-            op.results[0].replace_all_uses_with(from_dwords(dwords, fragment))
+            op.results[0].replace_all_uses_with(from_storage(dwords, fragment))
         op.erase()
 
 
@@ -85,7 +80,7 @@ def _join(op: ir.Operation) -> None:
             return
         first, second = map(to_dwords, op.operands)
         dwords = shuffle(first, second, range(bytes_of(fragment) // DWORD))
-        op.results[0].replace_all_uses_with(from_dwords(dwords, fragment))
+        op.results[0].replace_all_uses_with(from_storage(dwords, fragment))
     op.erase()
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import integer, producer, value
+from ckmlir.dialect.build import constant_value, integer, producer, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.conditions import Comparison, Condition, Joined, Part, after, element, scalar_of, shared_element
@@ -148,7 +148,7 @@ def _unknown(state: Lowering, constant: ir.Attribute, register: str) -> ir.Value
     is repeated a known number of times, it would make a condition again."""
     begin = state.function.regions[0].blocks[0]
     with ir.InsertionPoint.at_block_begin(begin), state.function.location:
-        known = value("arith.constant", constant.type, [], {"value": constant})
+        known = constant_value(constant)
         return assembly(constant.type, [known], "", f"={register},0")
 
 
@@ -158,4 +158,4 @@ def _integer(width: int) -> ir.Type:
 
 def _number(number: int, width: int = REGISTER_BITS) -> ir.Value:
     attribute = integer(number, width)
-    return value("arith.constant", attribute.type, [], {"value": attribute})
+    return constant_value(attribute)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import attributes_of, integer_of, producer, value
+from ckmlir.dialect.build import attributes_of, constant_value, integer_of, producer, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.mlir import ir
@@ -206,7 +206,7 @@ def _as_splat(vector: ir.Value) -> ir.Value:
     constants = ir.DenseElementsAttr(owner.attributes["value"])
     if not constants.is_splat:
         return vector
-    single = value("arith.constant", vector.type.element_type, [], {"value": constants.get_splat_value()})
+    single = constant_value(constants.get_splat_value())
     return vectors.splat(single, vectors.length_of(vector))
 
 

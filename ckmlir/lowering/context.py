@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
-from ckmlir.dialect.build import integer_of, producer, value
+from ckmlir.dialect.build import constant_integer, integer_of, producer, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
 from ckmlir.dialect.distribution_builders import quad_distance
 from ckmlir.dialect.divisors import Divisors, constant_of
@@ -80,9 +80,9 @@ class Lowering(Struct):
             self.thread = value("rocdl.workitem.id.x", i32, [], {"range": bound})
             self.lane, self.wave = self.thread, None
             if self.waves > 1:
-                mask = value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, WAVE_SIZE - 1)})
+                mask = constant_integer(WAVE_SIZE - 1, i32)
                 self.lane = value("arith.andi", i32, [self.thread, mask])
-                shift = value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, 6)})
+                shift = constant_integer(6, i32)
                 # A wave's own number is the same for all its lanes; LLVM does not know and would use vector registers.
                 self.wave = value("rocdl.readfirstlane", i32, [value("arith.shrui", i32, [self.thread, shift])])
             if uses_lds:

@@ -7,7 +7,7 @@ aborts the process. NaN stays NaN in every floating-point result, and becomes 0 
 from collections.abc import Callable
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import value
+from ckmlir.dialect.build import constant_integer, constant_real, constant_value, value
 from ckmlir.dialect.scalars import bits, element_type, is_float, name_of
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
@@ -232,7 +232,7 @@ def to_eight_bit(
     length = vectors.length_of(source)
     clamped = (limited or _clamp)(source, largest)
     i32 = ir.IntegerType.get_signless(32)
-    zero = value("arith.constant", ir.F32Type.get(), [], {"value": ir.FloatAttr.get(ir.F32Type.get(), 0.0)})
+    zero = constant_real(0.0, ir.F32Type.get())
     scalars = [vectors.element(clamped, position) for position in range(length)]
     scalars += [zero] * (-length % 4)
     words = []
@@ -277,7 +277,7 @@ def unlimited(source: ir.Value, largest: float) -> ir.Value:
 def _where_not_a_number(source: ir.Value, then: ir.Value, otherwise: ir.Value) -> ir.Value:
     """Of two vectors the elements of the first where the source is NaN, of the second where not."""
     f32, i64 = ir.F32Type.get(), ir.IntegerType.get_signless(64)
-    zero = value("arith.constant", f32, [], {"value": ir.FloatAttr.get(f32, 0.0)})
+    zero = constant_real(0.0, f32)
     unordered = {"predicate": ir.IntegerAttr.get(i64, int(arith.CmpFPredicate.UNO))}
     zeros = vectors.splat(zero, vectors.length_of(source))
     return choose("arith.cmpf", unordered, lambda number: vectors.element(source, number), zeros, [then, otherwise])
@@ -289,12 +289,7 @@ def _from_eight_bit(state: Lowering, source: ir.Value) -> ir.Value:
     length = vectors.length_of(source)
     octets = as_integers(source)
     if length % 4:
-        zero = value(
-            "arith.constant",
-            ir.IntegerType.get_signless(8),
-            [],
-            {"value": ir.IntegerAttr.get(ir.IntegerType.get_signless(8), 0)},
-        )
+        zero = constant_integer(0, ir.IntegerType.get_signless(8))
         singles = [vectors.element(octets, position) for position in range(length)]
         octets = vectors.from_elements(singles + [zero] * (-length % 4))
     words = bitcast(octets, vectors.vector_type(vectors.length_of(octets) // 4, ir.IntegerType.get_signless(32)))
@@ -371,14 +366,14 @@ def _bytes(source: ir.Value) -> ir.Value:
 
 def _splat(number: int, type_: ir.Type) -> ir.Value:
     attribute = ir.DenseElementsAttr.get_splat(type_, ir.IntegerAttr.get(type_.element_type, number))
-    return value("arith.constant", type_, [], {"value": attribute})
+    return constant_value(attribute)
 
 
 def _splat_float(number: float, type_: ir.Type) -> ir.Value:
     attribute = ir.DenseElementsAttr.get_splat(type_, ir.FloatAttr.get(type_.element_type, number))
-    return value("arith.constant", type_, [], {"value": attribute})
+    return constant_value(attribute)
 
 
 def _numbers(numbers: list[int], type_: ir.Type) -> ir.Value:
     integers = [ir.IntegerAttr.get(type_.element_type, one) for one in numbers]
-    return value("arith.constant", type_, [], {"value": ir.DenseElementsAttr.get(integers, type_)})
+    return constant_value(ir.DenseElementsAttr.get(integers, type_))

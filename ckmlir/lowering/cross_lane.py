@@ -7,7 +7,7 @@ Controls of DPP: CDNA3 ISA, 6.4 "DPP"; ds_swizzle and ds_bpermute: 12.14 of the 
 """
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import integer_of, value
+from ckmlir.dialect.build import constant_integer, integer_of, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.dpp import moved
@@ -111,16 +111,16 @@ def _move(state: Lowering, word: ir.Value, mask: int, equal_below: bool) -> ir.V
         from_next = moved(moved(word, WAVE_SHIFT_1), LAST_OF_ROW)
         return moved(word, ROW_BROADCAST_15, rows=ODD_ROWS, others=from_next)
     if mask == 32 and equal_below:
-        last = value("arith.constant", word.type, [], {"value": ir.IntegerAttr.get(word.type, 63)})
+        last = constant_integer(63, word.type)
         upper = value("rocdl.readlane", word.type, [word, last])
         return moved(word, WAVE_BROADCAST_31, rows=UPPER_ROWS, others=upper)
     if mask <= 16:
         # Bit-mask mode within 32 lanes: lane = ((i & and) | or) ^ xor, fields of five bits from the lowest.
-        pattern = value("arith.constant", word.type, [], {"value": ir.IntegerAttr.get(word.type, 0x1F | mask << 10)})
+        pattern = constant_integer(0x1F | mask << 10, word.type)
         return value("rocdl.ds_swizzle", word.type, [word, pattern])
     assert state.lane is not None
     other = arith.xori(
-        state.lane, value("arith.constant", word.type, [], {"value": ir.IntegerAttr.get(word.type, mask)})
+        state.lane, constant_integer(mask, word.type)
     )
-    address = arith.shli(other, value("arith.constant", word.type, [], {"value": ir.IntegerAttr.get(word.type, 2)}))
+    address = arith.shli(other, constant_integer(2, word.type))
     return value("rocdl.ds_bpermute", word.type, [address, word])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import integer, registers_of, value
+from ckmlir.dialect.build import constant_value, integer, registers_of, value
 from ckmlir.dialect.cut import FRONT
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.branches import changed_where_any
@@ -46,7 +46,7 @@ def _chosen(
     them, so that no selection waits for its comparison (`short_vectors.AT_A_TIME`): the number passes through empty
     inline assembly that takes all of their masks."""
     kept = arith.CmpIPredicate.sle if front else arith.CmpIPredicate.sgt
-    number = value("arith.constant", other.type, [], {"value": other})
+    number = constant_value(other)
     wave, made = ir.IntegerType.get_signless(WAVE_SIZE), list[ir.Value]()
     for start in range(0, len(places), AT_A_TIME):
         group = places[start : start + AT_A_TIME]
@@ -62,7 +62,7 @@ def _chosen_one_by_one(
 ) -> ir.Value:
     """As `_chosen`, of elements that share registers: what is chosen is packed behind each comparison."""
     kept = arith.CmpIPredicate.sle if front else arith.CmpIPredicate.sgt
-    number, made = value("arith.constant", other.type, [], {"value": other}), list[ir.Value]()
+    number, made = constant_value(other), list[ir.Value]()
     for place, (column, limit) in enumerate(places):
         inside = arith.cmpi(kept, limit, _column(column))
         made.append(value("arith.select", number.type, [inside, vectors.element(source, place), number]))
@@ -81,4 +81,4 @@ def _lanes(mask: ir.Value) -> ir.Value:
 
 def _column(number: int) -> ir.Value:
     attribute = integer(number, 32)
-    return value("arith.constant", attribute.type, [], {"value": attribute})
+    return constant_value(attribute)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import text_of, value
+from ckmlir.dialect.build import constant_real, constant_value, text_of, value
 from ckmlir.dialect.dequantize import operands_of
 from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.dialect.scalars import bits
@@ -239,9 +239,9 @@ def _times(scale: ir.Value, factor: float) -> ir.Value:
 
 def _constant(number_: float) -> ir.Value:
     f32 = ir.F32Type.get()
-    return value("arith.constant", f32, [], {"value": ir.FloatAttr.get(f32, number_)})
+    return constant_real(number_, f32)
 
 
 def _splat(number_: float, type_: ir.Type) -> ir.Value:
     attribute = ir.DenseElementsAttr.get_splat(type_, ir.FloatAttr.get(ir.F32Type.get(), number_))
-    return value("arith.constant", type_, [], {"value": attribute})
+    return constant_value(attribute)

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from itertools import pairwise
 
-from ckmlir.dialect.build import create, integer, registers_of, text_of, value
+from ckmlir.dialect.build import constant_integer, create, integer, registers_of, text_of, value
 from ckmlir.dialect.distribution import LANE, Distribution
 from ckmlir.dialect.scalars import name_of
 from ckmlir.lowering.accumulator_form import assembly
@@ -115,7 +115,7 @@ def lower_inside(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     if found is not None:
         return [found.value]
     i1 = op.results[0].type
-    return [value("arith.constant", i1, [], {"value": ir.IntegerAttr.get(i1, 1)})]
+    return [constant_integer(1, i1)]
 
 
 def lower_offset(state: Lowering, op: ir.Operation) -> list[ir.Value]:

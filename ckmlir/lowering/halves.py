@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import value
+from ckmlir.dialect.build import constant_integer, constant_value, value
 from ckmlir.dialect.packing import Packing
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.storage import bitcast
@@ -108,9 +108,9 @@ def _pair() -> ir.Type:
 def number(bits: int) -> ir.Value:
     """A word of these bits."""
     signed = bits - (1 << 32) if bits >= 1 << 31 else bits
-    return value("arith.constant", _i32(), [], {"value": ir.IntegerAttr.get(_i32(), signed)})
+    return constant_integer(signed, _i32())
 
 
 def _splat(number: float) -> ir.Value:
     attribute = ir.DenseElementsAttr.get_splat(_pair(), ir.FloatAttr.get(ir.F16Type.get(), number))
-    return value("arith.constant", _pair(), [], {"value": attribute})
+    return constant_value(attribute)

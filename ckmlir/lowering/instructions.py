@@ -1,7 +1,17 @@
 """Fragments that are one instruction, or a few: matrix multiplication, mathematics, thread indices, synchronisation."""
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import attributes_of, create, integer, integer_of, registers_of, text_of, value
+from ckmlir.dialect.build import (
+    attributes_of,
+    constant_integer,
+    constant_value,
+    create,
+    integer,
+    integer_of,
+    registers_of,
+    text_of,
+    value,
+)
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lowering.accumulator_form import ACCUMULATION, BEGIN, COMPUTED, assembly
 from ckmlir.lowering.branches import only_where
@@ -55,7 +65,7 @@ def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
             place: ir.Attribute.parse(f"#rocdl<matrix_format {ROCDL_FORMATS[dtype]}>")
             for place, dtype in (("cbsz", instruction.a), ("blgp", instruction.b))
         }
-        unscaled = value("arith.constant", i32, [], {"value": zero})
+        unscaled = constant_value(zero)
         factors = [_as_register(one) for one in scales] or [unscaled, unscaled]
         places = [ir.IntegerAttr.get(i32, place) for place in registers_of(op, "scale_bytes")] if scales else [zero] * 2
         selected = dict(zip(("opselA", "opselB"), places, strict=True))
@@ -140,7 +150,7 @@ def lower_group_barrier(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     i32 = ir.IntegerType.get_signless(32)
 
     def number(wave: int) -> ir.Value:
-        return value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, wave)})
+        return constant_integer(wave, i32)
 
     # One comparison: subtracting wraps around for the waves before the first.
     distance = arith.subi(state.wave, number(first * size)) if first else state.wave

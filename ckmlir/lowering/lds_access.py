@@ -9,12 +9,12 @@ from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import describe
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.buffer_address import buffer_address
-from ckmlir.lowering.bytes_as_dwords import dwords_of, from_dwords, is_bytes
+from ckmlir.lowering.bytes_as_dwords import dwords_of, is_bytes
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import accesses_of
-from ckmlir.lowering.storage import as_fragment, as_integers, integers_of
+from ckmlir.lowering.storage import as_fragment, as_integers, from_storage, integers_of
 from ckmlir.mlir import ir
 
 TRANSPOSING = {16: "rocdl.ds.read.tr16.b64", 4: "rocdl.ds.read.tr4.b64"}
@@ -36,10 +36,10 @@ def lower_read(state: Lowering, op: ir.Operation) -> list[ir.Value]:
             raise ValueError(f"a transposing LDS read is aligned to {TRANSPOSED_BYTES} bytes, which the layout is not")
         size = packing_of(op).bits if "format" in op.attributes else bits(fragment.element_type)
         if is_bytes(fragment):
-            return [from_dwords(value(TRANSPOSING[size], dwords_of(fragment), [pointer]), fragment)]
+            return [from_storage(value(TRANSPOSING[size], dwords_of(fragment), [pointer]), fragment)]
         return [value(TRANSPOSING[size], fragment, [pointer])]
     if is_bytes(fragment):
-        return [from_dwords(value("llvm.load", dwords_of(fragment), [pointer], alignment), fragment)]
+        return [from_storage(value("llvm.load", dwords_of(fragment), [pointer], alignment), fragment)]
     loaded = value("llvm.load", integers_of(fragment), [pointer], alignment)
     return [as_fragment(loaded, fragment)]
 

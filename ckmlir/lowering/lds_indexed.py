@@ -6,7 +6,7 @@ A read outside goes to the first element and gives zero; lanes with nothing to c
 Sources: CDNA2, CDNA3 and CDNA4 ISA, "LDS instructions" (DS_ADD_U32, DS_ADD_F32, DS_MAX_I32, DS_MAX_F32).
 """
 
-from ckmlir.dialect.build import create, integer, integer_of, text_of, value
+from ckmlir.dialect.build import constant_value, create, integer, integer_of, text_of, value
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.scalars import bits, is_float, zero_of
 from ckmlir.dialect.types import LdsType, describe
@@ -35,7 +35,7 @@ def lower_lds_gather(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     safe = value("arith.select", index.type, [inside.value, index, state.emit.constant(0)])
     pointer, alignment = _address(state, op, op.operands[0], safe, fragment)
     loaded = as_fragment(value("llvm.load", integers_of(fragment), [pointer], alignment), fragment)
-    zero = value("arith.constant", fragment, [], {"value": zero_of(fragment)})
+    zero = constant_value(zero_of(fragment))
     return [value("arith.select", fragment, [inside.value, loaded, zero])]
 
 

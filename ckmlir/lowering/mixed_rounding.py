@@ -13,7 +13,7 @@ take 1.01 of the cycles by the model on gfx942, causal under `qr_two_ahead` 1.02
 
 from __future__ import annotations
 
-from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.build import constant_real, producer, value
 from ckmlir.dialect.scalars import name_of
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
@@ -67,7 +67,7 @@ def _one(state: Lowering) -> ir.Value:
     f32 = ir.F32Type.get()
 
     def hidden() -> ir.Value:
-        one = value("arith.constant", f32, [], {"value": ir.FloatAttr.get(f32, 1.0)})
+        one = constant_real(1.0, f32)
         return assembly(f32, [one], "", "=s,0")
 
     return state.known_in_block("hidden one", hidden)

@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import value
+from ckmlir.dialect.build import constant_value
 from ckmlir.dialect.packing import Packing
 from ckmlir.dialect.scalars import name_of
 from ckmlir.lowering.accumulator_form import assembly
@@ -104,7 +104,7 @@ def _fifteenfold(ones: ir.Value) -> ir.Value:
     halves = vectors.vector_type(2, ir.IntegerType.get_signless(16))
     pair = bitcast(vectors.from_elements([ones]), halves)
     many = ir.DenseElementsAttr.get_splat(halves, ir.IntegerAttr.get(halves.element_type, 15))
-    found = arith.muli(pair, value("arith.constant", halves, [], {"value": many}))
+    found = arith.muli(pair, constant_value(many))
     return vectors.element(bitcast(found, vectors.vector_type(1, ones.type)), 0)
 
 

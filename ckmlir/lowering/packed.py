@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import text_of, value
+from ckmlir.dialect.build import constant_integer, constant_real, constant_value, text_of, value
 from ckmlir.dialect.packed import exponent_of
 from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.dialect.scalars import bits
@@ -181,7 +181,7 @@ def pair_of_fp8(word: ir.Value, upper: bool, factor: float) -> ir.Value:
     half = ir.BoolAttr.get(upper)
     if factor == 1.0:
         return value("rocdl.cvt.pk.f32.fp8", _f32s(2), [word], {"wordSel": half})
-    factors = value("arith.constant", ir.F32Type.get(), [], {"value": ir.FloatAttr.get(ir.F32Type.get(), factor)})
+    factors = constant_real(factor, ir.F32Type.get())
     return value("rocdl.cvt.scalef32.pk.f32.fp8", _f32s(2), [word, factors], {"srcLoHiSel": half})
 
 
@@ -250,7 +250,7 @@ def words_of(octets: ir.Value) -> list[ir.Value]:
     count = vectors.length_of(octets)
     if count % 4:
         i8 = ir.IntegerType.get_signless(8)
-        zero = value("arith.constant", i8, [], {"value": ir.IntegerAttr.get(i8, 0)})
+        zero = constant_integer(0, i8)
         singles = [vectors.element(octets, place) for place in range(count)]
         octets = vectors.from_elements(singles + [zero] * (-count % 4))
     words = bitcast(octets, vectors.vector_type(vectors.length_of(octets) // 4, _i32()))
@@ -267,19 +267,19 @@ def _f32s(length: int) -> ir.Type:
 
 def _one() -> ir.Value:
     f32 = ir.F32Type.get()
-    return value("arith.constant", f32, [], {"value": ir.FloatAttr.get(f32, 1.0)})
+    return constant_real(1.0, f32)
 
 
 def _constant(number: int) -> ir.Value:
-    return value("arith.constant", _i32(), [], {"value": ir.IntegerAttr.get(_i32(), number)})
+    return constant_integer(number, _i32())
 
 
 def _splat(number: int, length: int) -> ir.Value:
     type_ = vectors.vector_type(length, _i32())
     attribute = ir.DenseElementsAttr.get_splat(type_, ir.IntegerAttr.get(_i32(), number))
-    return value("arith.constant", type_, [], {"value": attribute})
+    return constant_value(attribute)
 
 
 def _splat_float(number: float, length: int) -> ir.Value:
     attribute = ir.DenseElementsAttr.get_splat(_f32s(length), ir.FloatAttr.get(ir.F32Type.get(), number))
-    return value("arith.constant", _f32s(length), [], {"value": attribute})
+    return constant_value(attribute)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.build import constant_integer, constant_value, producer, value
 from ckmlir.lowering.dpp import from_each_seat, from_quad
 from ckmlir.mlir import ir
 
@@ -97,7 +97,7 @@ class Values:
         type_ = self._types[bits]
         return self.once(
             ("constant", number, bits),
-            lambda: value("arith.constant", type_, [], {"value": ir.IntegerAttr.get(type_, number)}),
+            lambda: constant_integer(number, type_),
         )
 
     def binary(self, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -115,7 +115,7 @@ class Values:
         if found is None:
             with ir.InsertionPoint.at_block_begin(ir.BlockArgument(argument).owner):
                 number = ir.IntegerAttr.get(argument.type, coefficient)
-                constant = value("arith.constant", argument.type, [], {"value": number})
+                constant = constant_value(number)
                 found = self._at_start[key] = value("arith.muli", argument.type, [argument, constant])
         return found
 
@@ -167,10 +167,7 @@ class Values:
             owner = producer(by)
             block = ir.BlockArgument(by).owner if owner is None else None
             with ir.InsertionPoint.at_block_begin(block) if owner is None else ir.InsertionPoint.after(owner):
-                whole, one = (
-                    value("arith.constant", by.type, [], {"value": ir.IntegerAttr.get(by.type, number)})
-                    for number in (dividend, 1)
-                )
+                whole, one = (constant_integer(number, by.type) for number in (dividend, 1))
                 quotient = value("arith.divui", by.type, [whole, value("arith.maxui", by.type, [by, one])])
                 self._at_start[key] = value("arith.extui", self._types[64], [finish(quotient, one)])
         return self._at_start[key]

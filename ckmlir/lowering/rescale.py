@@ -1,7 +1,7 @@
 """Multiplications that a wave leaves out where they change nothing."""
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import value
+from ckmlir.dialect.build import constant_value, value
 from ckmlir.lowering.branches import changed_where_any
 from ckmlir.lowering.context import Lowering
 from ckmlir.mlir import ir
@@ -29,4 +29,4 @@ def lower_rescale(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 
 
 def _constant(attribute: ir.FloatAttr) -> ir.Value:
-    return value("arith.constant", attribute.type, [], {"value": attribute})
+    return constant_value(attribute)

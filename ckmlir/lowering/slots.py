@@ -4,7 +4,7 @@ The slots of a tensor lie alike, so that an access differs between them by this 
 register: it is added to a lane's part once a step, and constants stay in the instructions' offsets.
 """
 
-from ckmlir.dialect.build import integer_of, producer, text_of, value
+from ckmlir.dialect.build import constant_integer, integer_of, producer, text_of
 from ckmlir.dialect.fragment_lds import rooms_of
 from ckmlir.dialect.types import is_lds
 from ckmlir.mlir import ir
@@ -47,4 +47,4 @@ def _lies(alloc: ir.Operation) -> tuple[str, int]:
 def _first_byte(alloc: ir.Operation, before: ir.Operation) -> ir.Value:
     i32 = ir.IntegerType.get_signless(32)
     with ir.InsertionPoint(before), before.location:
-        return value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, integer_of(alloc, "offset"))})
+        return constant_integer(integer_of(alloc, "offset"), i32)

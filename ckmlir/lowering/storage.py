@@ -32,7 +32,7 @@ def integers_of(fragment: ir.Type) -> ir.Type:
 
 
 def from_storage(raw: ir.Value, fragment: ir.Type) -> ir.Value:
-    """A loaded value as the fragment that it is."""
+    """A loaded value, or dwords, as the fragment that it is."""
     return as_fragment(bitcast(raw, integers_of(fragment)), fragment)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import integer, producer, value
+from ckmlir.dialect.build import constant_integer, integer, producer, value
 from ckmlir.mlir import ir
 
 Digits = tuple[ir.Value, ...]
@@ -84,7 +84,7 @@ def advance_of(digits: Digits) -> Advance | None:
 def constant(number: int) -> ir.Value:
     """An i32 that is known."""
     i32 = ir.IntegerType.get_signless(32)
-    return value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, number)})
+    return constant_integer(number, i32)
 
 
 def _operands(name: str, item: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:

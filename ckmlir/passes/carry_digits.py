@@ -39,7 +39,7 @@ from ckmlir.dialect.distribution_builders import is_in_quads
 from ckmlir.dialect.distribution_factors import Factor, renumber
 from ckmlir.dialect.divisors import Divisors, constant_of, power_of_two
 from ckmlir.dialect.fragment_compute import thread_coordinate
-from ckmlir.dialect.loop import LOOP, STAGE
+from ckmlir.dialect.loop import LOOP, stage_of
 from ckmlir.dialect.symbols import Size, Symbol, divisor
 from ckmlir.dialect.transform_graph import Step
 from ckmlir.dialect.transforms import Embed, Merge
@@ -243,7 +243,7 @@ def _carry(loop: ir.Operation, walks: Walks) -> None:
         for walk, users in walks.items():
             digits, arguments = arguments[: len(walk.lengths)], arguments[len(walk.lengths) :]
             _say(walk, users, digits)
-            with ir.InsertionPoint(last), default_attributes(_stage_of(users[0])):
+            with ir.InsertionPoint(last), default_attributes(stage_of(users[0])):
                 handed += advanced(digits, *steps[walk], stays=walk.stays, uniform=walk.kind in UNIFORM)
         with ir.InsertionPoint(last), last.location:
             create("scf.yield", [], handed)
@@ -256,13 +256,9 @@ def _say(walk: Walk, users: Sequence[ir.Operation], digits: Sequence[ir.Value]) 
     for user in users:
         window = user.operands[0]
         if window not in known:
-            with ir.InsertionPoint(user), user.location, default_attributes(_stage_of(user)):
+            with ir.InsertionPoint(user), user.location, default_attributes(stage_of(user)):
                 known[window] = with_digits(window, digits, walk.axis, walk.kind, walk.inside)
         user.operands[0] = known[window]
-
-
-def _stage_of(op: ir.Operation) -> dict[str, ir.Attribute]:
-    return {STAGE: op.attributes[STAGE]} if STAGE in op.attributes else {}
 
 
 def _start(walk: Walk, loop: ir.Operation) -> ir.Value:

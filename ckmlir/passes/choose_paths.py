@@ -14,7 +14,7 @@ from typing import ClassVar
 from ckmlir.dialect import build, memory
 from ckmlir.dialect.build import integer_of, producer, text_of
 from ckmlir.dialect.control import LOOPS
-from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
+from ckmlir.dialect.loop import LOOP, schedule_of, stage_of
 from ckmlir.dialect.reach import NEAR, reach_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.types import TileType, tile_of
@@ -137,7 +137,7 @@ def _direct(op: ir.Operation, load: ir.Operation) -> None:
     """A copy in the place of the load, or gather."""
     window, *indices = load.operands
     where = (indices[0], integer_of(load, "axis")) if indices else ()
-    with ir.InsertionPoint(load), load.location, build.default_attributes(_stage_of(load)):
+    with ir.InsertionPoint(load), load.location, build.default_attributes(stage_of(load)):
         lds = memory.copy_to_lds(window, _name(op), *where)
     op.results[0].replace_all_uses_with(lds)
     op.erase()
@@ -162,7 +162,7 @@ def _made_for(tile: ir.Value, wanted: TileType, read: ir.Operation) -> ir.Value:
     made = producer(tile)
     assert made is not None
     if made.name == "ck.load":
-        with ir.InsertionPoint(made), made.location, build.default_attributes(_stage_of(made)):
+        with ir.InsertionPoint(made), made.location, build.default_attributes(stage_of(made)):
             return memory.load(made.operands[0], wanted)
     own: dict[ir.Value, ir.Value] = {}
     for use, place in [] if made.name in COMPUTED else _reads(made):
@@ -175,7 +175,7 @@ def _made_for(tile: ir.Value, wanted: TileType, read: ir.Operation) -> ir.Value:
     for use, place in [] if made.name in COMPUTED else _reads(found):
         use.operands[place] = own[use.operands[place]]
     found.results[0].set_type(wanted.mlir())
-    for name, one in _stage_of(read).items():
+    for name, one in stage_of(read).items():
         found.attributes[name] = one
     return found.results[0]
 
@@ -189,7 +189,3 @@ def _erase(tile: ir.Value) -> None:
     made.erase()
     for operand in operands:
         _erase(operand)
-
-
-def _stage_of(op: ir.Operation) -> dict[str, ir.Attribute]:
-    return {STAGE: op.attributes[STAGE]} if STAGE in op.attributes else {}

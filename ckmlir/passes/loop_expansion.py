@@ -25,7 +25,7 @@ tensor, and nobody reads what they write to LDS.
 from collections.abc import Collection
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import producer, string, value
+from ckmlir.dialect.build import constant_integer, producer, string, value
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fence
 from ckmlir.mlir import ir
@@ -351,4 +351,4 @@ def _first_copies(placed: list[Placed]) -> list[Placed]:
 
 
 def _constant(like: ir.Value, number: int) -> ir.Value:
-    return value("arith.constant", like.type, [], {"value": ir.IntegerAttr.get(like.type, number)})
+    return constant_integer(number, like.type)

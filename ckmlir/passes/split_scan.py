@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from ckmlir.dialect import arith, fragment_compute, fragment_lds
 from ckmlir.dialect import distribution_parts as parts
-from ckmlir.dialect.build import integer_of, value
+from ckmlir.dialect.build import constant_integer, constant_value, integer_of, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.types import LdsType, tile_of
@@ -188,7 +188,7 @@ class _Scan:
             return None
         length = vectors.length_of(self.totals[0])
         return [
-            vectors.splat(value("arith.constant", one.type, [], {"value": one}), length)
+            vectors.splat(constant_value(one), length)
             for one in self.op.attributes["identity"]
         ]
 
@@ -227,17 +227,12 @@ def _either(condition: ir.Value, yes: Partial, no: Partial) -> Partial:
 
 
 def _and(place: ir.Value, bits: int) -> ir.Value:
-    return _positive(arith.andi(place, _number(bits)))
+    return _positive(arith.andi(place, constant_integer(bits, place.type)))
 
 
 def _positive(place: ir.Value) -> ir.Value:
-    return arith.cmpi(arith.CmpIPredicate.ne, place, _number(0))
+    return arith.cmpi(arith.CmpIPredicate.ne, place, constant_integer(0, place.type))
 
 
 def _at_least(place: ir.Value, least: int) -> ir.Value:
-    return arith.cmpi(arith.CmpIPredicate.uge, place, _number(least))
-
-
-def _number(number: int) -> ir.Value:
-    i32 = ir.IntegerType.get_signless(32)
-    return value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, number)})
+    return arith.cmpi(arith.CmpIPredicate.uge, place, constant_integer(least, place.type))

@@ -11,7 +11,7 @@ from typing import ClassVar
 from ckmlir.dialect import memory
 from ckmlir.dialect.build import default_attributes, producer, text_of
 from ckmlir.dialect.control import STRUCTURED, same_values
-from ckmlir.dialect.loop import STAGE
+from ckmlir.dialect.loop import stage_of
 from ckmlir.dialect.packed_checks import dimensions_of, packing_of
 from ckmlir.dialect.packing import PACKED, turns_packed
 from ckmlir.dialect.types import TileType, tile_of
@@ -61,19 +61,15 @@ def _read_turned(function: ir.Operation, op: ir.Operation, turn: ir.Operation) -
         for tile in alike:
             described = tile_of(tile)
             tile.set_type(TileType(described.lengths, described.element, None).mlir())  # memory says now how it lies
-    with ir.InsertionPoint(op), op.location, default_attributes(_stage_of(op)):
+    with ir.InsertionPoint(op), op.location, default_attributes(stage_of(op)):
         lds = memory.to_lds(source, text_of(op, "name") if "name" in op.attributes else "")
     for read in [use.owner.operation for use in op.results[0].uses]:
-        with ir.InsertionPoint(read), read.location, default_attributes(_stage_of(read)):
+        with ir.InsertionPoint(read), read.location, default_attributes(stage_of(read)):
             tile = memory.from_lds(lds, tile_of(read.results[0]), attributes)
         read.results[0].replace_all_uses_with(tile)
         read.erase()
     op.erase()
     turn.erase()
-
-
-def _stage_of(op: ir.Operation) -> dict[str, ir.Attribute]:
-    return {STAGE: op.attributes[STAGE]} if STAGE in op.attributes else {}
 
 
 def _carried_with(tile: ir.Value, function: ir.Operation) -> list[ir.Value]:

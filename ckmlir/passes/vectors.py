@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.build import constant_value, producer, value
 from ckmlir.mlir import ir
 
 SLICE, SHUFFLE = "vector.extract_strided_slice", "vector.shuffle"
@@ -98,7 +98,7 @@ def dense(numbers: Sequence[int], element_type: ir.Type) -> ir.Value:
     """A constant integer vector."""
     type_ = vector_type(len(numbers), element_type)
     attribute = ir.DenseElementsAttr.get([ir.IntegerAttr.get(element_type, number) for number in numbers], type=type_)
-    return value("arith.constant", type_, [], {"value": attribute})
+    return constant_value(attribute)
 
 
 def add(left: ir.Value, right: ir.Value, *, exact: bool = False) -> ir.Value:

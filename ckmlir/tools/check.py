@@ -17,14 +17,14 @@ from ckmlir.codeobject import CodeObject
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.files import check_writable, write_file
 from ckmlir.ops import OPERATORS
-from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
+from ckmlir.sim.checks import CHECKERS, Finding
 from ckmlir.tools.check_report import FORMATS, KernelReport, Report
 from ckmlir.tools.cli import DISAGREES, Parser
 from ckmlir.tools.code_file import is_code_file
 from ckmlir.tools.launch_description import read_launch
 from ckmlir.tools.own_kernel import add_own_kernel_arguments, own_kernel
 from ckmlir.tools.progress import progress
-from ckmlir.tools.request import add_operator_arguments, read_request
+from ckmlir.tools.request import add_operator_arguments, checks_of, read_request
 from ckmlir.tools.run_file import read_for_launch, run_launch
 from ckmlir.tools.timing_options import title_of
 
@@ -38,7 +38,7 @@ def add_arguments(parser: Parser) -> None:
     add_operator_arguments(parser, or_file=True)
     add_own_kernel_arguments(parser)
     add(
-        "--check", type=_checks, default=parse_checks("all"), metavar="all|name,…",
+        "--check", type=checks_of, default=checks_of("all"), metavar="all|name,…",
         help=f"which checkers: {', '.join(CHECKERS)} [all]; those but {', '.join(STATIC)} need --launch",
     )  # fmt: skip
     add("--format", choices=FORMATS, default="text", help="of the report; sarif is SARIF 2.1.0 [text]")
@@ -76,13 +76,6 @@ def _of_file(options: argparse.Namespace) -> Report:
         with progress("reading the code"):
             kernels = [_read(code_object, name, options.check) for name in names]
     return Report(options.operator, code_object.target_id, tuple(kernels))
-
-
-def _checks(text: str) -> frozenset[str]:
-    try:
-        return parse_checks(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _name(code_object: CodeObject, options: argparse.Namespace) -> str:

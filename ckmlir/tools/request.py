@@ -17,6 +17,16 @@ from ckmlir.tools.own_kernel import chosen_keys, with_named_schedule
 from ckmlir.tools.requested import Request
 
 
+def checks_of(text: str) -> frozenset[str]:
+    """The checkers that the text of --check names. Raises ArgumentTypeError."""
+    from ckmlir.sim.checks import parse_checks
+
+    try:
+        return parse_checks(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def add_operator_arguments(
     parser: Parser, *, or_file: bool = False, or_module: bool = False, or_text: bool = False
 ) -> None:

@@ -23,13 +23,13 @@ from ckmlir.ops.plan import described
 from ckmlir.ops.special_values import KINDS, special_inputs
 from ckmlir.runtime import Device, FindingsFault, RunResult, check_outputs, open_device, run_operator
 from ckmlir.runtime.selection import DEVICES
-from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
+from ckmlir.sim.checks import CHECKERS, Finding
 from ckmlir.tools.arrays import npy_bytes, read_array, read_assignments
 from ckmlir.tools.cli import DISAGREES, Parser
 from ckmlir.tools.library_option import Taken, add_library_arguments, taken_kernel
 from ckmlir.tools.own_kernel import add_own_kernel_arguments, chosen_keys, own_kernel
 from ckmlir.tools.progress import progress
-from ckmlir.tools.request import add_operator_arguments, chosen_text, read_request, steps_text
+from ckmlir.tools.request import add_operator_arguments, checks_of, chosen_text, read_request, steps_text
 from ckmlir.tools.requested import Request
 from ckmlir.tools.run_file import run_file
 from ckmlir.tools.trace_option import add_trace_arguments, make_tracer, report_trace
@@ -57,7 +57,7 @@ def add_arguments(parser: Parser) -> None:
     add("--no-check", action="store_true", help="do not compare with the reference")
     add(
         "--check",
-        type=_checks,
+        type=checks_of,
         default=frozenset(),
         metavar="all|name,…",
         help=f"checkers of the simulator that watch the run: {', '.join(CHECKERS)}; all leaves out "
@@ -128,13 +128,6 @@ def _run(options: argparse.Namespace, request: Request, taken: Taken) -> int:
     report = _json if options.json else _text
     print(report(request, taken, device, result, comparisons, options))
     return 0 if comparisons is None or all(one.ok for one in comparisons) else DISAGREES
-
-
-def _checks(text: str) -> frozenset[str]:
-    try:
-        return parse_checks(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _seed(text: str) -> int:

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.fmha_fwd_spec import WHOLE_TILES
-from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
+from ckmlir.ops.attention.head_strides import HeadStrides, by_head, checked_head_strides
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import Rows, read_sequences
 from ckmlir.ops.attention.tolerance import held, stored
@@ -85,10 +85,6 @@ class CombineProblem(Struct, frozen=True):
     def o_parts_shape(self) -> tuple[int, ...]:
         """Of all parts of O."""
         return (self.splits, *(self.batches or (1,)), self.h, self.queries.total, self.dv)
-
-    def by_head(self, array: Array) -> Array:
-        """A view of o with the axes (batch, head, query, channel), or back."""
-        return array if self.layout == "bhsd" else array.transpose(0, 2, 1, 3)
 
 
 class CombineSpec(Spec):
@@ -214,7 +210,7 @@ class Combine(Operator[CombineProblem, CombineSpec]):
             o = (weights[..., None] * self._o_parts(problem, arrays)).sum(0)
         exists = self._rows(problem, arrays)
         o = np.where(exists[..., None], o, 0.0).reshape(problem.o_parts_shape[1:])
-        found = {"o": np.ascontiguousarray(problem.by_head(o)), "lse": np.where(exists, total, 0.0)}
+        found = {"o": np.ascontiguousarray(by_head(problem.layout, o)), "lse": np.where(exists, total, 0.0)}
         return found if problem.lse else {"o": found["o"]}
 
     def expected(self, problem: CombineProblem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
@@ -248,7 +244,7 @@ class Combine(Operator[CombineProblem, CombineSpec]):
         free = ~np.isfinite(parts).all(0) | (sizes.sum(0) >= OVERFLOW / 2) | unread[..., None]
 
         def as_o(values: Array) -> Array:
-            return problem.by_head(np.broadcast_to(values, problem.o_parts_shape[1:]))
+            return by_head(problem.layout, np.broadcast_to(values, problem.o_parts_shape[1:]))
 
         what = f"an f32 mean of {problem.splits} parts"
         rounding = find_dtype(problem.out).unit_roundoff

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, array_spec
+from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Lengths
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
@@ -58,6 +59,11 @@ class HeadStrides(Lengths, frozen=True):
         else:
             head, row = unit, unit * heads
         return tuple(min(stride, MAXIMUM_SIZE) for stride in (unit * rows * heads + gap, head, row))
+
+
+def by_head(layout: str, array: Array) -> Array:
+    """A view (batch, head, row, channel) of an array that lies so, or with rows in front of heads."""
+    return array if layout == "bhsd" else array.transpose(0, 2, 1, 3)
 
 
 def checked_head_strides(

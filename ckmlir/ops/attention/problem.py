@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, alignment
+from ckmlir.ops.attention.head_strides import by_head
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
@@ -222,7 +223,7 @@ class Problem(Struct, frozen=True):
 
     def by_head(self, array: Array) -> Array:
         """A view of q, k, v or o with the axes (batch, head, sequence, channel) as the array has them."""
-        return array if self.layout == "bhsd" else array.transpose(0, 2, 1, 3)
+        return by_head(self.layout, array)
 
     def values_by_head(self, array: Array) -> Array:
         """V with the axes (batch, head, key, channel): a view, but of columns whose keys share bytes."""

@@ -71,7 +71,7 @@ class Combined(Struct, frozen=True):
         return cast(found, self.dtype)
 
     def _dequantized(self, loaded: Mapping[str, Tile]) -> Tile:
-        """Integers with scales and, it may be, zero points of groups: `DEQUANTIZED`."""
+        """Integers with scales and, it may be, zero points of groups, as numbers of the type that is multiplied."""
         integers, scales, *zeros = self.sources
         beside = [self._stretched(loaded[one.name], one) for one in (scales, *zeros)]
         names = {"scales": beside[0], **({"zeros": beside[1]} if zeros else {})}

@@ -22,6 +22,7 @@ import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.slots_operator import WAVES, SlotsOperator, SlotsProblem, SlotsSpec, slot_keys
+from ckmlir.ops.attention.head_strides import by_head
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Argument, Launch
@@ -77,10 +78,10 @@ class ConvertDq(SlotsOperator[Problem, ConvertDqSpec]):
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         found = self._empty(problem)
-        by_head = problem.by_head(found)
+        heads = by_head(problem.layout, found)
         with np.errstate(invalid="ignore", over="ignore"):
             for place, parts in self._parts(problem, arrays):
-                by_head[place] = np.float32(problem.alpha) * parts.sum(0)
+                heads[place] = np.float32(problem.alpha) * parts.sum(0)
         return {"dq": found}
 
     def _empty(self, problem: Problem) -> Array:
@@ -111,7 +112,7 @@ class ConvertDq(SlotsOperator[Problem, ConvertDqSpec]):
         """A sum of n parts takes n additions from zero on, each rounded in f32, and the product with alpha one more;
         then it is rounded to the dtype."""
         error, free = self._empty(problem), np.ones(reference["dq"].shape, np.bool_)
-        views = [problem.by_head(one) for one in (error, free)]
+        views = [by_head(problem.layout, one) for one in (error, free)]
         alpha = abs(float(np.float32(problem.alpha)))
         for place, parts in self._parts(problem, arrays):
             sizes = np.where(np.isfinite(parts), np.abs(parts), 0.0).sum(0)

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.sink_gradient import sink_errors, sink_weights
 from ckmlir.ops.attention.fmha_fwd_spec import LISTS, UNPAGED, WHOLE_TILES, row_multiple
-from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
+from ckmlir.ops.attention.head_strides import HeadStrides, by_head, checked_head_strides
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import Rows, read_sequences
 from ckmlir.ops.comparison import Array, Tolerance
@@ -76,10 +76,6 @@ class Problem(Struct, frozen=True):
     def blocks(self) -> int:
         """Of the longest sequence."""
         return ceil_div(self.queries.longest, ROWS)
-
-    def by_head(self, array: Array) -> Array:
-        """A view of o or do with the axes (batch, head, query, channel)."""
-        return array if self.layout == "bhsd" else array.transpose(0, 2, 1, 3)
 
 
 class DotDoOSpec(Spec):
@@ -215,7 +211,7 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
         return parts.reshape(-1, problem.h)
 
     def _products(self, problem: Problem, arrays: Mapping[str, Array]) -> Array:
-        o, do = (problem.by_head(arrays[name]).astype(np.float64) for name in ("o", "do"))
+        o, do = (by_head(problem.layout, arrays[name]).astype(np.float64) for name in ("o", "do"))
         with np.errstate(invalid="ignore"):
             found: Array = o * do
         return found

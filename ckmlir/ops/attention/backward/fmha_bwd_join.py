@@ -21,6 +21,7 @@ import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.slots_operator import WAVES, SlotsOperator, SlotsProblem, SlotsSpec, slot_keys
+from ckmlir.ops.attention.head_strides import by_head
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Launch
@@ -66,7 +67,7 @@ class Join(SlotsOperator[Problem, JoinSpec]):
         found = np.zeros(self.result(problem).shape)
         for place, pieces in _joined(problem, arrays):
             with np.errstate(over="ignore", invalid="ignore"):
-                problem.by_head(found)[place] = pieces.sum(0)
+                by_head(problem.layout, found)[place] = pieces.sum(0)
         return {"dk": found}
 
     def tolerances(
@@ -75,7 +76,7 @@ class Join(SlotsOperator[Problem, JoinSpec]):
         """A sum of n pieces takes n - 1 additions, each rounded in f32; then it is rounded to the dtype. Of blocks that
         are not shared nothing is promised."""
         error, free = np.zeros(reference["dk"].shape), np.ones(reference["dk"].shape, np.bool_)
-        views = [problem.by_head(one) for one in (error, free)]
+        views = [by_head(problem.layout, one) for one in (error, free)]
         for place, pieces in _joined(problem, arrays):
             sizes = np.where(np.isfinite(pieces), np.abs(pieces), 0.0).sum(0)
             views[0][place] = (len(pieces) - 1) * UNIT * sizes

@@ -51,10 +51,6 @@ class SlotsProblem(Struct, frozen=True):
         """Of the result."""
         return 1 if self.rows.slots else self.shares.sequences
 
-    def by_head(self, array: Array) -> Array:
-        """An array with the result's shape as (batches, heads, rows, channels)."""
-        return array if self.layout == "bhsd" else array.transpose(0, 2, 1, 3)
-
     @property
     def fields(self) -> dict[str, Any]:
         """What a specification says of the problem."""
