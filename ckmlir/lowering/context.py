@@ -54,6 +54,8 @@ class Lowering(Struct):
     """Whether a loop's schedule takes arithmetic to pieces: what it holds takes most registers."""
     passing: list[ir.Operation] = field(default_factory=list)
     """Assembly that offsets pass through, so that LLVM takes them for others in each turn of a loop."""
+    fills_pairs: bool = False
+    """Whether numbers of lanes that packed arithmetic takes for both elements fill a pair of registers."""
     has_many_arguments: bool = False
     """Whether scalar registers are short, since arguments fill most of them."""
     is_straight: bool = False

@@ -137,8 +137,11 @@ def lower_function(
     settle(function, named.get(SUM, []), matrix)
     accumulation = use_accumulator_form(function, matrix, waves, target)
     exchanges = [op for name in EXCHANGES for op in named.get(name, [])]
-    if IN_PIECES not in function.attributes:
-        pack_before_barriers(named.get(BARRIER, []), [op for name in JOINING for op in named.get(name, [])], target)
+    joining = [op for name in JOINING for op in named.get(name, [])]
+    in_pieces = IN_PIECES in function.attributes
+    fills = short_vectors.fills_pairs(joining, target, in_pieces=in_pieces)
+    if not in_pieces:
+        pack_before_barriers(named.get(BARRIER, []), joining, target)
     keep_distances(function, [] if accumulation else matrix, exchanges)
     if not accumulation:
         lengthen_distances(matrix, target)
@@ -150,6 +153,7 @@ def lower_function(
     makes_f16 = any(isinstance(op.results[0].type.element_type, ir.F16Type) for op in named.get("ck.convert", []))
     arrive_together(function.regions[0])
     state = Lowering(function, target, waves, makes_f16, _joins_halves(named), slots=slots)
+    state.fills_pairs = fills
     state.begin(lds_bytes > 0)
     finished: list[ir.Operation] = []
     for block in list(function.regions[0]):  # lowering may add blocks, for lanes or waves that take no part

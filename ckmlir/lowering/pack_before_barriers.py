@@ -29,7 +29,7 @@ def pack_before_barriers(barriers: Sequence[ir.Operation], joining: Sequence[ir.
     """Move what joins bytes between a barrier and writes to LDS in front of it, and keep it there. For kernels whose
     order is LLVM's.
     """
-    if not any(_takes_bytes(op, target) for op in joining):
+    if not takes_bytes(joining, target):
         return
     for block in dict.fromkeys(op.block for op in barriers):
         ops = [view.operation for view in block.operations]
@@ -42,6 +42,11 @@ def pack_before_barriers(barriers: Sequence[ir.Operation], joining: Sequence[ir.
                 op.move_before(first)
             with ir.InsertionPoint(first), first.location:
                 fence("none")
+
+
+def takes_bytes(joining: Sequence[ir.Operation], target: Target) -> bool:
+    """Whether operations join bytes that are loaded one by one, or in pairs."""
+    return any(_takes_bytes(op, target) for op in joining)
 
 
 def _joined(ops: Sequence[ir.Operation]) -> Iterator[ir.Operation]:

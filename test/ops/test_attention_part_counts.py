@@ -217,3 +217,13 @@ def test_a_step_does_not_wait_for_what_it_has_just_asked_for(chip: str) -> None:
     last = max(at for at, one in enumerate(loop) if one.mnemonic.startswith("buffer_load"))
     waits = [one for one in loop[last:] if one.mnemonic == "s_waitcnt" and one.modifiers["vmcnt"] < MOST_OUTSTANDING]
     assert not waits, [one.text for one in waits]
+
+
+@pytest.mark.parametrize("keys", [2048, pytest.param(2000, marks=pytest.mark.full)])
+def test_splats_wait_for_no_bytes_that_lie_beside_them(keys: int) -> None:
+    """A woven step loads 16 bytes of V one by one, and K. It waits for those of the step before alone: the first of
+    them are joined when 13 of its own are on their way, and no packed instruction takes a pair of registers, one of
+    which a load fills."""
+    loop = steady("gfx950", b=1, h=32, sq=2048, sk=keys, dtype="fp8", schedule="qr_woven_deep").instructions
+    waits = [one.modifiers["vmcnt"] for one in loop if one.mnemonic == "s_waitcnt"]
+    assert min(waits) >= 13, waits
