@@ -176,6 +176,14 @@ class CodeObject:
             return LineTable([])
         return read_line_table(self.data)
 
+    def line_of(self, address: int) -> tuple[str, int] | None:
+        """File and line of an instruction, None where no sound line table has them."""
+        try:
+            found = self.line_table.lookup(address)
+        except CodeObjectError:
+            return None
+        return (found.file, found.line) if found else None
+
 
 def _read(path: Path) -> bytes:
     try:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
+from ckmlir.codeobject import CodeObject, Kernel
 from ckmlir.sim import selection, step_recording
 from ckmlir.sim.checks.layout import INITIALISATION, INTERLEAVING, RECORDING, WAIT
 from ckmlir.sim.checks.shadow import shadow_record
@@ -156,17 +156,9 @@ class Program:
             instruction.text, instruction.words, instruction.address, self.source_of(instruction.address), reason
         )
 
-    def line_of(self, address: int) -> tuple[str, int] | None:
-        """File and line of an instruction, None without a line table."""
-        try:
-            found = self.code_object.line_table.lookup(address)
-        except CodeObjectError:
-            return None
-        return (found.file, found.line) if found else None
-
     def source_of(self, address: int) -> str | None:
         """ "file:line" of an instruction, None without a line table."""
-        found = self.line_of(address)
+        found = self.code_object.line_of(address)
         return f"{found[0]}:{found[1]}" if found else None
 
     def instruction_number(self, record: int) -> int:
@@ -179,7 +171,7 @@ class Program:
             return self.kernel.name, self.kernel.size, "the end of the code", None
         instruction = self.instructions[self._instruction_of[number]]
         offset = instruction.address - self.kernel.address
-        return self.kernel.name, offset, instruction.text, self.line_of(instruction.address)
+        return self.kernel.name, offset, instruction.text, self.code_object.line_of(instruction.address)
 
     def _record_at(self, address: int) -> int:
         index = int(self.index[address // 4]) if 0 <= address // 4 < len(self.index) else -1

@@ -173,9 +173,9 @@ def _command(options: argparse.Namespace) -> Outcome:
         raise CkmlirError(f"--command {options.command}: it names no {{}}, which stands for the module's file")
     statuses: list[int] = []
     folder = tempfile.TemporaryDirectory(prefix="ckmlir-reduce-")
-    file = Path(folder.name) / "module.mlir"
 
     def outcome(text: str) -> str | None:
+        file = Path(folder.name) / "module.mlir"  # in here, so that the folder lives as long as this function
         file.write_text(text, "utf-8")
         try:
             ran = subprocess.run(
@@ -193,7 +193,6 @@ def _command(options: argparse.Namespace) -> Outcome:
         printed = (ran.stdout + ran.stderr).decode(errors="replace")
         return printed if ran.returncode == statuses[0] or options.match is not None else None
 
-    outcome.folder = folder  # type: ignore[attr-defined]  # lives as long as the command is run
     return outcome
 
 

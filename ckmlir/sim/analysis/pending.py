@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from ckmlir.sim.analysis.effects import OUT_OF_ORDER, Counter, Kind
+from ckmlir.sim.decode.operands import WAIT_COUNTS
 
-COUNTER_MAXIMUM: Final = {Counter.VM: 63, Counter.LGKM: 15, Counter.EXP: 7}
-"""The largest number each field of s_waitcnt holds, which means not to wait (CDNA3 ISA, SOPP S_WAITCNT)."""
+COUNTER_MAXIMUM: Final = {counter: WAIT_COUNTS[counter.value] for counter in Counter}
 
 
 class Access(NamedTuple):

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
+from ckmlir.codeobject import CodeObject, Kernel
 from ckmlir.sim.analysis.blocks import ControlFlow
 from ckmlir.sim.analysis.control_flow import control_flow
 from ckmlir.sim.analysis.flags import unfold
@@ -121,7 +121,7 @@ class _Subject:
             self.kernel.name,
             instruction.address - self.kernel.address,
             instruction.text,
-            self._source(instruction.address),
+            self.code_object.line_of(instruction.address),
             allocation=allocation,
             earlier=tuple(dict.fromkeys(one.address - self.kernel.address for one in earlier)),
         )
@@ -136,13 +136,6 @@ class _Subject:
     def place(self, instruction: Instruction) -> str:
         """An instruction's text and place in a message."""
         return f"{instruction.text} at {instruction.address - self.kernel.address:#x}"
-
-    def _source(self, address: int) -> tuple[str, int] | None:
-        try:
-            found = self.code_object.line_table.lookup(address)
-        except CodeObjectError:
-            return None
-        return (found.file, found.line) if found else None
 
 
 @lru_cache(maxsize=8)

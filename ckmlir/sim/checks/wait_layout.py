@@ -10,11 +10,13 @@ Memory is not cleared between workgroups: numbers go on, and all that an earlier
 
 from __future__ import annotations
 
+from ckmlir.sim.decode.operands import WAIT_COUNTS
+
 VM, LGKM = 0, 1
 """The counters. expcnt has no events here: on these chips only GDS instructions count in it, which do not run."""
 
-MOST = (63, 15)
-"""What a counter can hold, by counter; as a count of s_waitcnt it means not to wait (CDNA3 ISA, S_WAITCNT)."""
+MOST = WAIT_COUNTS["vmcnt"], WAIT_COUNTS["lgkmcnt"]
+"""What a counter can hold, by counter."""
 
 # u32 each, by counter.
 ISSUED, DONE = 0, 8

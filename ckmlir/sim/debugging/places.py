@@ -32,7 +32,8 @@ def instructions_at(program: Program, place: Place) -> list[int]:
         ValueError: The kernel has no such instruction.
     """
     kernel = program.kernel
-    listing = [Listed(one.address - kernel.address, one, program.line_of(one.address)) for one in program.instructions]
+    line_of = program.code_object.line_of
+    listing = [Listed(one.address - kernel.address, one, line_of(one.address)) for one in program.instructions]
     return numbers_at(kernel.name, listing, place)
 
 

@@ -16,6 +16,9 @@ LITERAL: Final = "literal"
 
 Entry = Operand | str | None
 
+WAIT_COUNTS: Final = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
+"""The largest number of each field of s_waitcnt, which means not to wait (CDNA3 ISA, SOPP S_WAITCNT)."""
+
 OFF: Final = Operand("off", 0, 0, "off")
 VCC: Final = Operand("s", 106, 2, "vcc")
 

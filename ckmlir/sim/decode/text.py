@@ -6,7 +6,7 @@ Source: the spelling and order that llvm-mc prints; test_decode_llvm.py compares
 from collections.abc import Callable
 
 from ckmlir.sim.decode.instruction import Instruction, Operand
-from ckmlir.sim.decode.operands import number_text
+from ckmlir.sim.decode.operands import WAIT_COUNTS, number_text
 from ckmlir.sim.decode.swizzle_text import swizzle_text
 
 _SELECTIONS = ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD")
@@ -89,9 +89,8 @@ def _scalar_program_operands(instruction: Instruction, texts: list[str]) -> list
 
 
 def _waitcnt(counts: dict[str, int]) -> str:
-    largest = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
-    every = all(counts[name] == value for name, value in largest.items())
-    return " ".join(f"{name}({counts[name]})" for name, value in largest.items() if every or counts[name] != value)
+    every = all(counts[name] == value for name, value in WAIT_COUNTS.items())
+    return " ".join(f"{name}({counts[name]})" for name, value in WAIT_COUNTS.items() if every or counts[name] != value)
 
 
 def _message(value: int) -> str:

@@ -20,6 +20,7 @@ from ckmlir.sim.analysis.hazard_rule import TRANSCENDENTAL, Described
 from ckmlir.sim.analysis.matrix_hazards import result_states
 from ckmlir.sim.analysis.registers import VECTOR_REGISTERS, RegisterSet, registers_of
 from ckmlir.sim.decode import Instruction
+from ckmlir.sim.decode.operands import WAIT_COUNTS
 from ckmlir.sim.timing.events import Unit
 
 if TYPE_CHECKING:
@@ -234,7 +235,8 @@ def _describe(instructions: Sequence[Instruction], parameters: Parameters) -> Co
     def array(values: Sequence[Any]) -> Integers:
         return np.array(values, np.int64)
 
-    def allowed(one: Instruction, counter: str, most: int) -> int:
+    def allowed(one: Instruction, counter: str) -> int:
+        most = WAIT_COUNTS[counter]
         count = one.modifiers.get(counter, most) if one.mnemonic == "s_waitcnt" else most
         return NO_WAIT if count >= most else count
 
@@ -252,8 +254,8 @@ def _describe(instructions: Sequence[Instruction], parameters: Parameters) -> Co
         writes=writes,
         action=array([action for action, _ in actions]),
         amount=array([amount for _, amount in actions]),
-        vm=array([allowed(one, "vmcnt", 63) for one in instructions]),
-        lgkm=array([allowed(one, "lgkmcnt", 15) for one in instructions]),
+        vm=array([allowed(one, "vmcnt") for one in instructions]),
+        lgkm=array([allowed(one, "lgkmcnt") for one in instructions]),
         counts=array([_counts(one.effects) for one in described]),
         address=array([one.address for one in instructions]),
         size=array([one.size for one in instructions]),

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.debugging.places import Listed, numbers_at
+from ckmlir.sim.decode.operands import WAIT_COUNTS
 from ckmlir.sim.timing.access_patterns import set_lanes
 from ckmlir.sim.timing.grid import Mode
 from ckmlir.sim.timing.lds_banks import WIDTHS, phases_of
@@ -27,8 +28,6 @@ from ckmlir.sim.timing.recording import NO_ADDRESS, AccessKind, Trace
 
 TIMING_ONLY: Final = "timing only: such a kernel would not be correct"
 IDEAL: Final = "timing only: no such machine"
-COUNTERS: Final = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
-"""What an s_waitcnt that does not wait for a counter has in its field: CDNA3 ISA, S_WAITCNT."""
 
 
 class EditError(CkmlirError):
@@ -204,10 +203,10 @@ def parse_wait(text: str) -> ChangeWait:
     found = []
     for item in counts.split(","):
         counter, _, number = (part.strip() for part in item.partition("="))
-        most = COUNTERS.get(counter)
+        most = WAIT_COUNTS.get(counter)
         value = most if number == "none" else int(number) if number.isascii() and number.isdigit() else None
         if most is None or value is None or value > most or not place:
-            limits = ", ".join(f"{name} 0 to {limit}" for name, limit in COUNTERS.items())
+            limits = ", ".join(f"{name} 0 to {limit}" for name, limit in WAIT_COUNTS.items())
             raise EditError(f"'{text}' changes no wait; write PLACE:vmcnt=3, or =none for no wait; there are {limits}")
         found.append((counter, value))
     return ChangeWait(place, tuple(found))

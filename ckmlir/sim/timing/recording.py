@@ -282,7 +282,7 @@ def recorded_code(program: Program) -> RecordedCode:
     if program not in _codes:
         start = program.kernel.address
         traced = tuple(
-            TracedInstruction(one.address - start, one.mnemonic, one, program.line_of(one.address))
+            TracedInstruction(one.address - start, one.mnemonic, one, program.code_object.line_of(one.address))
             for one in program.instructions
         )
         numbers = [program.instruction_number(record) for record in range(len(program.records) - 1)]
