@@ -146,11 +146,11 @@ class Embed(Transform, frozen=True):
     strides: tuple[Size, ...]
     few: int = 0
     """1: positions of a window over a dimension that is padded on both sides, and its places, which are `MOST_APART`
-    apart at most, and of which there are `MOST_PLACES` at most in all dimensions of a view that say so."""
+    apart at most, and of which there are `MOST_PLACES` at most in all dimensions of a view that say so; 2: in each."""
 
     def __post_init__(self) -> None:
-        if self.few not in (0, 1) or (self.few and len(self.lengths) != 2):
-            raise ValueError(f"few={self.few}: expected 0, or 1 of positions and places in a window")
+        if self.few not in (0, 1, 2) or (self.few and len(self.lengths) != 2):
+            raise ValueError(f"few={self.few}: expected 0, or 1 or 2 of positions and places in a window")
         if len(self.lengths) != len(self.strides):
             raise ValueError(
                 f"embed of {len(self.lengths)} lengths with {len(self.strides)} strides; one stride a length"

@@ -100,12 +100,12 @@ class View:
         return self._through(lambda below, size: below.unmerge(dim, [size(length) for length in lengths]))
 
     @located
-    def embed(self, dim: int, lengths: Sequence[Amount], strides: Sequence[Amount], *, few: bool = False) -> "View":
+    def embed(self, dim: int, lengths: Sequence[Amount], strides: Sequence[Amount], *, few: int = 0) -> "View":
         """A dimension seen through several at any strides, also overlapping: the windows of a convolution.
 
         `few`: the dimension is padded left, then right, and seen through positions and places of a window, which has 31
-        places at most in all its dimensions, 8192 apart at most. Which of them exist is then found out once for a
-        position.
+        places at most in all its dimensions (1) or in each (2), 8192 apart at most. Which of them exist is then found
+        out once for a position.
         """
         length = self._length(dim)
         if few and not _is_padded(self.descriptor, self.descriptor.tops[dim]):

@@ -4,12 +4,14 @@ What a lane loads of an image through a window's places is at the position that 
 changes is the place. Along each dimension the places that exist for a position follow each other, from
 ceil((left - position * stride) / dilation) on. So all of them are one number with a bit for each place, computed where
 the position is, and a step shifts the bit of its place to the sign of the offset, which is beyond every buffer then.
-A view that says so (`Embed.few`) has 31 places at most; one more bit stands for what other paddings hold.
+A view that says so (`Embed.few`) has 31 places at most; one more bit stands for what other paddings hold. Where it has
+as many in each dimension only, each has a number, and a place exists where no dimension refuses it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, reduce
 
 from msgspec import Struct
 
@@ -68,12 +70,20 @@ def sign_if_missing(
     """The sign bit where the element does not exist. What is `fixed` becomes part of the bits, what is `moving` of the
     choice among them. Numbers beyond those of all places are taken for the last, which none has.
     """
-    emit = place.ground.state.emit
-    missing, last = _without_fixed(place, found, fixed), emit.constant(MOST_PLACES)
-    bit = emit.binary("minui", _number(place, found).emit(), last)
-    if moving is not None:
-        bit = _chosen(emit, moving, bit, last)
-    return emit.binary("andi", emit.binary("shli", missing, bit), emit.constant(-(1 << 31)))
+    emit, signs = place.ground.state.emit, list[ir.Value]()
+    last = emit.constant(MOST_PLACES)
+    for together in [[one] for one in found] if _are_few_in_each(found) else [found]:
+        missing = _without_fixed(place, together, (lambda _: None) if signs else fixed)
+        bit = emit.binary("minui", _number(place, together).emit(), last)
+        if moving is not None and not signs:
+            bit = _chosen(emit, moving, bit, last)
+        signs.append(emit.binary("shli", missing, bit))
+    return emit.binary("andi", reduce(partial(emit.binary, "ori"), signs), emit.constant(-(1 << 31)))
+
+
+def _are_few_in_each(found: list[Slid]) -> bool:
+    """Whether each dimension has a number of its own."""
+    return any(isinstance(one.embed.transform, Embed) and one.embed.transform.few > 1 for one in found)
 
 
 def _without_fixed(place: Place, found: list[Slid], fixed: Callable[[Place], Predicate | None]) -> ir.Value:

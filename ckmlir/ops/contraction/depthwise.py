@@ -25,6 +25,8 @@ MULTIPLIERS = (1, 2, 4, 8)
 """Channels that a group becomes: those that divide blocks."""
 NO_INSTRUCTION = (1, 1, 1)
 """What a specification has for the shape of a matrix instruction where there is none."""
+REACHES = {1: "few", 2: "each"}
+"""What a specification calls windows that reach beyond images and have few places, by `Embed.few`."""
 STRIPS = (2, 4, 8)
 """Positions of a strip: they divide blocks."""
 MOST_PLACES = 1 << 31
@@ -80,21 +82,21 @@ class Strip(Struct, frozen=True):
 
 class DepthwiseSpec(Struct, frozen=True):
     """What a kernel knows of windows: spatial dimensions, whether they reach beyond the images, channels of a group,
-    how many it becomes, whether windows that reach beyond have no more places than `View.embed` calls few, and of what
-    positions lanes have several; None: of each one.
+    how many it becomes, whether windows that reach beyond have no more places than `View.embed` calls few, in all
+    dimensions (1) or in each (2), and of what positions lanes have several; None: of each one.
     """
 
     rank: int
     padded: bool
     channels: int
     multiplier: int
-    few: bool = False
+    few: int = 0
     strip: Strip | None = None
 
     @property
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
-        reach = "few" if self.few else "padded" if self.padded else "inside"
+        reach = REACHES[self.few] if self.few else "padded" if self.padded else "inside"
         strip = f":{self.strip.word}" if self.strip else ""
         return f"{DEPTHWISE}:{self.rank}:{reach}:{self.channels}:{self.multiplier}{strip}"
 
@@ -103,13 +105,14 @@ class DepthwiseSpec(Struct, frozen=True):
         """The inverse of `word`. Raises ValueError for other texts."""
         word, rank, reach, channels, multiplier, *strip = text.split(":")
         known = (
-            (word, (DEPTHWISE,)), (rank, range(1, MOST_SPATIAL + 1)), (reach, ("few", "padded", "inside")),
+            (word, (DEPTHWISE,)), (rank, range(1, MOST_SPATIAL + 1)), (reach, (*REACHES.values(), "padded", "inside")),
             (channels, range(1, MOST_CHANNELS + 1)), (multiplier, MULTIPLIERS),
         )  # fmt: skip
         if any(one not in map(str, able) for one, able in known) or len(strip) > 1:
             raise ValueError(text)
+        few = next((number for number, word in REACHES.items() if word == reach), 0)
         of_strip = Strip.parse(strip[0]) if strip else None
-        return DepthwiseSpec(int(rank), reach != "inside", int(channels), int(multiplier), reach == "few", of_strip)
+        return DepthwiseSpec(int(rank), reach != "inside", int(channels), int(multiplier), few, of_strip)
 
     def arguments(self) -> list[str]:
         """Kernel arguments in place of the distances of the matrices' rows."""
@@ -134,8 +137,9 @@ class Depthwise(Struct, frozen=True):
     @property
     def described(self) -> DepthwiseSpec:
         """What a kernel has to know."""
-        padded, few = self.sliding.padded, self.seen.has_few_places
-        return DepthwiseSpec(self.sliding.rank, padded, self.channels, self.multiplier, padded and few, self.strip)
+        padded = self.sliding.padded
+        few = self.seen.few_places if padded else 0
+        return DepthwiseSpec(self.sliding.rank, padded, self.channels, self.multiplier, few, self.strip)
 
     @property
     def seen(self) -> Sliding:

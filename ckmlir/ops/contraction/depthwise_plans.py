@@ -52,9 +52,9 @@ the time with 16, 32 images of 56 x 56 with 126 channels: .95 and .96, in i8 1.0
 LONGEST_FIRST = (4, 2)
 """Positions of strips. By the model on gfx942 and gfx950, in shares of the time without, 32 images of 56 x 56 by 3 x 3
 with 127 channels .63 and .81, 126 .83 and .75, 124 .89 and .73, 128 .72 and .63; of 14 x 14 with 512, in strips of two,
-.90 and .91; on gfx942 eight by 5 x 5, in strips of two, with 128 .73, 126 .69. With strides of 2 .96 and 1.02 (124 and
-128 channels), with dilations of 2 1.08. Where places are not few, conditions keep 28 to 291 scalar registers in lanes,
-as by 7 x 7 (.54 of the time all the same).
+.90 and .91; on gfx942 eight by 5 x 5 with 128 channels .64, by 7 x 7 .69, 126 .62, 127 .76, 11 .49. With strides of 2
+.96 and 1.02 (124 and 128 channels), with dilations of 2 1.08. Where places are not few, conditions kept 28 to 291
+scalar registers in lanes.
 """
 MOST_WAVES = 2
 """Along rows: one, unless its lanes have fewer sums. By the model with 128 channels: two 16.6, four 16.8."""
@@ -93,7 +93,7 @@ def strips_that_pay(windows: Depthwise) -> Depthwise | None:
     if (sliding.stride[-1], sliding.dilation[-1]) != (1, 1):
         return None
     able = (one for positions in LONGEST_FIRST if (one := windows.in_strips(positions)) is not None)
-    return next((one for one in able if one.seen.has_few_places or not sliding.padded), None)
+    return next((one for one in able if one.seen.few_places or not sliding.padded), None)
 
 
 def _is_wide(columns: int, known: DepthwiseSpec, align: int, dtype: str, places: int) -> bool:

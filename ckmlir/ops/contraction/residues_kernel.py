@@ -156,7 +156,7 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
         spread, reach = getattr(given, f"spread{dim}"), getattr(given, f"image{dim}")
         dy = dy.pad_left(1 + dim, getattr(given, f"before{dim}")).pad_right(1 + dim, reach)
         dy = dy.offset(1 + dim, getattr(given, f"skip{dim}"), reach)
-        dy = dy.embed(1 + dim, (count, taps[dim]), (1, spread), few=described.few)
+        dy = dy.embed(1 + dim, (count, taps[dim]), (1, spread), few=int(described.few))
     places = range(1, 1 + 2 * len(spatial))
     dy = dy.permute(0, *places[::2], *places[1::2], 1 + 2 * len(spatial))
     rows = dy.merge(*range(1 + len(spatial))).merge(*range(1, 2 + len(spatial)))

@@ -70,6 +70,12 @@ class Sliding(Struct, frozen=True):
         """Whether which places of a window exist is one number (`ckmlir.dialect.transforms.Embed.few`)."""
         return prod(self.window) <= MOST_PLACES and max(self.dilation) <= MOST_APART
 
+    @property
+    def few_places(self) -> int:
+        """`Embed.few`: in all dimensions, in each of them, or not."""
+        in_each = max(self.window) <= MOST_PLACES and max(self.dilation) <= MOST_APART
+        return 1 if self.has_few_places else 2 * in_each
+
     def image_places(self, dim: int) -> Array:
         """[position, place in the window]: image coordinates, also outside the image."""
         positions = np.arange(self.positions[dim])[:, None] * self.stride[dim]
@@ -254,7 +260,7 @@ def window_view(
 
 
 def slide(
-    images: View, given: Any, positions: Sequence[Scalar | int], *, padded: bool, few: bool = False
+    images: View, given: Any, positions: Sequence[Scalar | int], *, padded: bool, few: int = 0
 ) -> View:
     """Images (n, spatial…, rest…) as (n, positions…, window…, rest…); `given` has the numbers named in `PARAMETERS` for
     each spatial dimension. `few`: see `View.embed`; only of padded ones.
@@ -266,7 +272,7 @@ def slide(
             images = images.pad_right(1 + dim, getattr(given, f"right{dim}"))
         window = [positions[dim], getattr(given, f"window{dim}")]
         steps = [getattr(given, f"stride{dim}"), getattr(given, f"dilation{dim}")]
-        images = images.embed(1 + dim, window, steps, few=few)
+        images = images.embed(1 + dim, window, steps, few=int(few))
     places = range(1, 1 + 2 * k)
     return images.permute(0, *places[::2], *places[1::2], *range(1 + 2 * k, 1 + 2 * k + rest))
 
