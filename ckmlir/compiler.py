@@ -91,8 +91,11 @@ def compile_traced(
         raise CkmlirError(f"cannot keep {', '.join(unknown)}; there are {', '.join(KEEPABLE)}")
 
     from ckmlir.dialect.context import exclusive
+    from ckmlir.lang import Kernel
     from ckmlir.passes.pipeline import PIPELINE, run_pipeline
 
+    if not isinstance(kernel, Kernel):
+        raise CkmlirError(f"a kernel is what @kernel(…) makes of a function, got {kernel!r:.80}")
     with exclusive(kernel.module.context):
         run = run_pipeline(
             kernel.module,

@@ -23,7 +23,7 @@ from ckmlir.digests import digest_of
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
 from ckmlir.errors import as_json
 from ckmlir.ops import find_operator
-from ckmlir.ops.operator import Operator, require_valid
+from ckmlir.ops.operator import Operator, require_kinds, require_valid
 from ckmlir.ops.request import RequestError, show
 from ckmlir.ops.spec import Reason, Spec
 from ckmlir.targets import Target, UnsupportedTarget, get_target
@@ -68,12 +68,15 @@ class Identifier(Struct, frozen=True):
 
 class Kernel(Struct, frozen=True, eq=False, dict=True):
     """A kernel that can be compiled: an operator, a specification and a chip. Equal if these have equal names and
-    fields.
+    fields. RequestError for a specification of another operator, and for what is none of these.
     """
 
     operator: Operator[Any, Any]
     spec: Spec
     target: Target
+
+    def __post_init__(self) -> None:
+        require_kinds(self.operator, self.spec, self.target)
 
     @cached_property
     def key(self) -> tuple[str, Spec, str]:

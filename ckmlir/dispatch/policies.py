@@ -16,7 +16,7 @@ from msgspec import Struct
 from ckmlir.dispatch.fitting import Fitting
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.errors import suggest
-from ckmlir.ops.operator import Operator
+from ckmlir.ops.operator import Operator, require_operator
 from ckmlir.ops.request import AUTO, Key, RequestError
 from ckmlir.targets import Target
 
@@ -139,6 +139,7 @@ def request_of(operator: Operator[Any, Any], keys: Mapping[str, object], target:
 
     Two requests that say the same in other words are equal. Raises RequestError as `Operator.problem`.
     """
+    require_operator(operator)
     return (operator.name, target.name, *given_keys(operator, keys).items())
 
 

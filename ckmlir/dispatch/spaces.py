@@ -27,7 +27,7 @@ from ckmlir.dispatch.identity import Find, Kernel
 from ckmlir.dispatch.reading import check_schema, fields_of, of_file, read_json
 from ckmlir.errors import counted, suggest
 from ckmlir.ops import find_operator
-from ckmlir.ops.operator import Operator, Run
+from ckmlir.ops.operator import Operator, Run, require_operator
 from ckmlir.ops.plan import make_plan
 from ckmlir.ops.remembered import Remembered
 from ckmlir.ops.request import RequestError, show
@@ -85,6 +85,7 @@ class Space(Struct, frozen=True):
         Raises:
             RequestError: an unknown key or field, a wildcard for what has no list of values, too many combinations.
         """
+        require_operator(self.operator)
         found = Expansion()
         requests = self._requests()
         kernels: dict[Kernel, None] = {}

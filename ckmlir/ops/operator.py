@@ -273,8 +273,15 @@ Step = Fill | PackOnHost | OwnKernel | Run
 """What an operator may have queued. `ckmlir.ops.plan` resolves names and nested operators."""
 
 
+def require_operator(operator: object) -> None:
+    """Raise RequestError for what is no operator, such as the name of one."""
+    if not isinstance(operator, Operator):
+        raise RequestError(f"an operator is what find_operator('gemm') gives, got {operator!r}")
+
+
 def require_kinds(operator: Operator[P, S], spec: S, target: Target) -> None:
-    """Raise RequestError unless these are a specification of the operator and a chip."""
+    """Raise RequestError unless these are an operator, a specification of it and a chip."""
+    require_operator(operator)
     if not isinstance(spec, operator.spec_type):
         raise RequestError(f"{operator.name}: a {operator.spec_type.__name__} is needed, got {type(spec).__name__}")
     if not isinstance(target, Target):

@@ -23,7 +23,7 @@ from msgspec import Struct
 from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.dtypes import numpy_dtype
-from ckmlir.ops.operator import Operator
+from ckmlir.ops.operator import Operator, require_operator
 from ckmlir.ops.plan import Plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
@@ -120,8 +120,7 @@ class Executable:
             RequestError: the chip cannot run the problem, or `spec` or `compiled` are for another one.
             DeviceError: the device refuses the code object.
         """
-        if not isinstance(operator, Operator):
-            raise RequestError(f"an operator is what find_operator('gemm') gives, got {operator!r}")
+        require_operator(operator)
         if not hasattr(device, "properties"):
             raise RequestError(f"a device is what open_device('sim', 'gfx942') gives, got {device!r:.80}")
         _check_kind(operator, problem, type(operator.problem()))

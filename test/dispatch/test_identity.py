@@ -7,6 +7,7 @@ import copy
 import functools
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from drawn import NAMES, problems
 
+from ckmlir.compiler import compile_kernel, compile_traced
 from ckmlir.dispatch.identity import Identifier, Kernel
+from ckmlir.dispatch.policies import request_of
+from ckmlir.dispatch.spaces import Space
+from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Reason
@@ -30,6 +35,9 @@ GFX942 = get_target("gfx942")
 def gemm(**keys: object) -> Kernel:
     operator = find_operator("gemm")
     return Kernel(operator, operator.spec(operator.problem(**keys), GFX942), GFX942)
+
+
+KERNEL = gemm()
 
 
 @functools.cache
@@ -110,6 +118,20 @@ def test_a_kernel_of_another_operator_chip_or_field_is_another() -> None:
     assert again == first
     assert hash(again) == hash(first)
     assert first != "gemm"
+
+
+@pytest.mark.parametrize(("made", "words"), [
+    (lambda wrong: Kernel(find_operator("softmax"), KERNEL.spec, GFX942), "a SoftmaxSpec is needed, got Contraction"),
+    (lambda wrong: Kernel(wrong, KERNEL.spec, GFX942), r"an operator is what find_operator.* gives, got 'gemm'"),
+    (lambda wrong: Kernel(KERNEL.operator, KERNEL.spec, wrong), r"a chip is what get_target\('gfx942'\) gives"),
+    (lambda wrong: request_of(wrong, {}, GFX942), "an operator is what find_operator"),
+    (lambda wrong: Space(wrong, (GFX942,)).expand(), "an operator is what find_operator"),
+    (lambda wrong: compile_kernel(wrong, KERNEL.spec, GFX942), "an operator is what find_operator"),
+    (lambda wrong: compile_traced(wrong), r"a kernel is what @kernel\(…\) makes of a function, got 'gemm'"),
+])  # fmt: skip
+def test_what_is_no_operator_specification_kernel_or_chip_is_refused(made: Callable[[Any], object], words: str) -> None:
+    with pytest.raises(CkmlirError, match=words):
+        made("gemm")
 
 
 def test_identifiers_do_not_change_between_versions() -> None:
