@@ -248,9 +248,9 @@ def finish(
     if wished(module) and spilled(compiled.code_object):
         withdraw(module)
         compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
-    places = doubtful(module)
+    places = doubtful(module) if compiled.multiplies else None
     states = _missing_states(compiled.code_object, kernels) if places else 0
-    if states:
+    if places and states:
         places.wait(states)
         compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
     if states or has_accumulator_form(module):

@@ -15,6 +15,7 @@ The genuine `mlir` package is used when it is importable and complete, else the 
 | `make_context(*loaders)` | a context with threading off; `ckmlir.dialect.context` makes those with the ck dialect |
 """
 
+import functools
 import importlib
 import sys
 from collections.abc import Callable
@@ -148,10 +149,17 @@ def exchange_backend_option(name: str, value: bool) -> bool | None:
     the few options that LLVM keeps in a variable of its own (`cl::location`).
     """
     try:
-        options = importlib.import_module(f"{_package}._mlir_libs._mlirDialectsFly")
-        return bool(options.set_llvm_option_bool(name, value))
+        return bool(_option_setter()(name, value))
     except (ImportError, AttributeError, RuntimeError, ValueError):
         return None
+
+
+@functools.cache
+def _option_setter() -> Callable[[str, bool], bool]:
+    """What sets an option of LLVM's and gives what it was. Raises ImportError and AttributeError where nothing does."""
+    options = importlib.import_module(f"{_package}._mlir_libs._mlirDialectsFly")
+    setter: Callable[[str, bool], bool] = options.set_llvm_option_bool
+    return setter
 
 
 def set_backend_option(name: str, value: bool) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import gcd, lcm
 from operator import lshift, mul
+from typing import NamedTuple
 
 from ckmlir.dialect.build import integer_of, producer
 from ckmlir.dialect.scalars import bits
@@ -21,6 +22,7 @@ from ckmlir.mlir import ir
 Rule = Callable[..., int]
 MOST_ALIGNED = 1 << 12
 """Bytes that the null pointer is said to be aligned to."""
+CONSTANT = "arith.constant"
 PROMISE = "ck.promise"
 """The operation by which a kernel's author says what the compiler cannot know."""
 ARGUMENT_DIVISOR = "ck.divisor"
@@ -99,64 +101,71 @@ class Divisors:
 
     def _solve(self, item: ir.Value) -> None:
         """Find a value together with all that it depends on."""
-        own = _sources(item)
-        if own is None or all(source in self._found for source in own):
-            self._found[item] = 1 if own is None else _evaluate(item, [self._found[source] for source in own])
+        own = _known(item)
+        if all(source in self._found for source in own.sources):
+            self._found[item] = own.divisor([self._found[source] for source in own.sources])
             return
-        depends: dict[ir.Value, list[ir.Value] | None] = {item: own}
-        waiting = list(own)
+        depends = {item: own}
+        waiting = list(own.sources)
         while waiting:
             current = waiting.pop()
             if current not in depends and current not in self._found:
-                depends[current] = sources = _sources(current)
-                waiting += sources or ()
+                depends[current] = known = _known(current)
+                waiting += known.sources
         self._found.update(dict.fromkeys(depends, 0))
         changed = True
         while changed:
             changed = False
-            for current, sources in reversed(depends.items()):  # what others depend on first
-                found = [self._found[source] for source in sources or ()]
-                divisor = 1 if sources is None else _evaluate(current, found)
+            for current, known in reversed(depends.items()):  # what others depend on first
+                divisor = known.divisor([self._found[source] for source in known.sources])
                 changed |= divisor != self._found[current]
                 self._found[current] = divisor
 
 
-def _evaluate(item: ir.Value, sources: list[int]) -> int:
-    owner = producer(item)
-    if owner is not None:
-        if owner.name == PROMISE:
-            return lcm(sources[0], integer_of(owner, "divisor"))
-        number = constant_of(item)
-        if number is not None:
-            return abs(number)
-        if owner.name in RULES:
-            whole = RULES[owner.name](*sources[: len(owner.operands)])
-            return lcm(whole, *sources[len(owner.operands) :])
-        if owner.name in BY_CONSTANT:
-            places = constant_of(owner.operands[1])
-            assert places is not None
-            return BY_CONSTANT[owner.name](sources[0], places)
-    return gcd(*sources) if sources else _of_argument(item)
+class _Known(NamedTuple):
+    """What decides a value's divisors: operands, or what reaches it round a loop or from branches, and how."""
+
+    sources: Sequence[ir.Value]
+    divisor: Callable[[list[int]], int]
+    """From the divisors of these."""
 
 
-def _sources(item: ir.Value) -> list[ir.Value] | None:
-    """What decides a value's divisors: operands, or what reaches it round a loop or from branches; None: not known."""
+def _is(number: int) -> _Known:
+    return _Known((), lambda _: number)
+
+
+def _known(item: ir.Value) -> _Known:
     owner = producer(item)
     if owner is None:
-        return _argument_sources(ir.BlockArgument(item))
-    if owner.name == PROMISE or owner.name in RULES:
-        return [*owner.operands, *_without_remainder(owner)]
-    if owner.name in BY_CONSTANT:
-        number = constant_of(owner.operands[1])
-        return None if number is None or number < 0 else [owner.operands[0]]
-    if owner.name in ("scf.for", "scf.if", "scf.while"):
-        return _result_sources(owner, ir.OpResult(item).result_number)
-    return [] if constant_of(item) is not None else None
+        sources = _argument_sources(ir.BlockArgument(item))
+        return _joint(sources) if sources else _is(1 if sources is None else _of_argument(item))
+    name = owner.name
+    if name == PROMISE:
+        promised = integer_of(owner, "divisor")
+        return _Known(list(owner.operands), lambda found: lcm(found[0], promised))
+    if name in RULES:
+        operands, rule = list(owner.operands), RULES[name]
+        rest, count = _without_remainder(owner, name), len(operands)
+        return _Known([*operands, *rest], lambda found: lcm(rule(*found[:count]), *found[count:]))
+    if name in BY_CONSTANT:
+        places, by = constant_of(owner.operands[1]), BY_CONSTANT[name]
+        if places is None or places < 0:
+            return _is(1)
+        return _Known([owner.operands[0]], lambda found: by(found[0], places))
+    if name in ("scf.for", "scf.if", "scf.while"):
+        return _joint(_result_sources(owner, ir.OpResult(item).result_number))
+    number = _number(owner) if name == CONSTANT else None
+    return _is(1 if number is None else abs(number))
 
 
-def _without_remainder(owner: ir.Operation) -> list[ir.Value]:
+def _joint(sources: list[ir.Value] | None) -> _Known:
+    """What is one of several values, or is not known."""
+    return _is(1) if sources is None else _Known(sources, lambda found: gcd(*found))
+
+
+def _without_remainder(owner: ir.Operation, name: str) -> list[ir.Value]:
     """The divisor d of x - x % d, which is a multiple of it; empty for any other operation."""
-    rest = producer(owner.operands[1]) if owner.name == "arith.subi" else None
+    rest = producer(owner.operands[1]) if name == "arith.subi" else None
     if rest is None or rest.name not in ("arith.remsi", "arith.remui") or rest.operands[0] != owner.operands[0]:
         return []
     return [rest.operands[1]]
@@ -250,8 +259,11 @@ def _argument_number(argument: ir.BlockArgument, name: str) -> int:
 def constant_of(item: ir.Value) -> int | None:
     """The value of an integer arith.constant, None for anything else."""
     owner = producer(item)
-    if owner is None or owner.name != "arith.constant":
-        return None
+    return None if owner is None or owner.name != CONSTANT else _number(owner)
+
+
+def _number(owner: ir.Operation) -> int | None:
+    """What a constant is, if it is an integer."""
     attribute = owner.attributes["value"]
     return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else None
 

@@ -38,21 +38,22 @@ def element_type(name: str, fp8: str | None) -> ir.Type:
 
 
 class _Thread(threading.local):
-    """A thread's own, so that it ends with the thread's context: types keep their contexts alive."""
+    """A thread's own, so that it ends with the thread's context: types and attributes keep their contexts alive."""
 
     def __init__(self) -> None:
-        self.names: dict[ir.Type, str] = {}
+        self.names: dict[ir.Type | ir.Attribute, str] = {}
 
 
 _thread = _Thread()
 
 
-def name_of(type_: ir.Type) -> str:
-    """How MLIR writes a type; remembered, for it takes 30 times as long as finding it again."""
+def name_of(item: ir.Type | ir.Attribute) -> str:
+    """How MLIR writes a type, or an attribute of which there are few; remembered, for it takes 30 times as long as
+    finding it again."""
     names = _thread.names
-    name = names.get(type_)
+    name = names.get(item)
     if name is None:
-        name = names[type_] = str(type_)
+        name = names[item] = str(item)
     return name
 
 

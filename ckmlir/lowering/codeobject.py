@@ -27,6 +27,7 @@ from ckmlir.lowering.arms_in_loops import has_arms_in_loops
 from ckmlir.lowering.backend_options import backend_options, wanted_options
 from ckmlir.lowering.carried_registers import carried_beside_accumulators
 from ckmlir.lowering.child_process import ChildEnded, in_child_process
+from ckmlir.lowering.forgotten_states import MATRIX
 from ckmlir.lowering.linker import link
 from ckmlir.lowering.linker_stand_in import toolkit
 from ckmlir.lowering.metadata_note import KernelNotes, spilled_registers, with_notes
@@ -85,6 +86,8 @@ class CompiledObject(Struct, dict=True):
     """By name of KEEPABLE: `rocdl`, `llvm` and `asm` are text, `obj` is the relocatable object."""
     timings: dict[str, float] = field(default_factory=dict)
     """Seconds: `llvm` (passes and backend, to the object), `link`, and where kept `llvm text` and `asm`."""
+    multiplies: bool = False
+    """Whether it has matrix instructions, written as operations."""
 
     @functools.cached_property
     def code_object(self) -> CodeObject:
@@ -123,6 +126,8 @@ def emit_code_object(
 
     work = module.operation.clone()
     kernels = _prepare(work, target, opt_level)
+    size = _size(work)
+    compiled.multiplies = size.multiplies
     notes = _notes(kernels, argument_names or {})
     if "rocdl" in keep:
         compiled.artifacts["rocdl"] = str(work)
@@ -138,10 +143,10 @@ def emit_code_object(
         timed("llvm text", time.perf_counter() - start)
     if "asm" in keep:
         start = time.perf_counter()
-        compiled.artifacts["asm"] = _serialize(work, "isa").decode()
+        compiled.artifacts["asm"] = _serialize(work, "isa", size).decode()
         timed("asm", time.perf_counter() - start)
     start = time.perf_counter()
-    relocatable = _serialize(work, "bin")
+    relocatable = _serialize(work, "bin", size)
     if notes:
         relocatable = with_notes(relocatable, notes)
     timed("llvm", time.perf_counter() - start)
@@ -191,9 +196,9 @@ def _notes(kernels: ir.OpView, argument_names: Mapping[str, Sequence[str]]) -> d
     return {name: one for name, one in found.items() if one.arguments or one.entries}
 
 
-def _serialize(work: ir.Operation, form: str) -> bytes:
+def _serialize(work: ir.Operation, form: str, size: _Size) -> bytes:
     """LLVM's `form` ("isa" or "bin") of the gpu.module of `work`, with as few scalar registers in lanes as may be."""
-    size, fewest = _size(work), None
+    fewest = None
     for options in _options(work, size):
         found, printed = _compiled(work.clone(), form, size, options)
         spilled = spilled_registers(found)
@@ -279,17 +284,22 @@ class _Size(NamedTuple):
     """Whether any kernel has more than one block."""
     most_loads: int
     """Loads through buffers in a kernel of one block, of the one that has most of them."""
+    multiplies: bool
+    """Whether any kernel has matrix instructions."""
 
 
 def _size(work: ir.Operation) -> _Size:
-    arithmetic = most_loads = 0
+    most_loads = 0
     kernels = _kernels(work)
+    every = Counter[str]()
     for blocks in kernels:
         names = Counter(view.name for block in blocks for view in block)
-        arithmetic += sum(names[name] for name in INTEGER_ARITHMETIC)
+        every.update(names)
         if len(blocks) == 1:
             most_loads = max(most_loads, names[BUFFER_LOAD])
-    return _Size(arithmetic, any(len(blocks) > 1 for blocks in kernels), most_loads)
+    arithmetic = sum(every[name] for name in INTEGER_ARITHMETIC)
+    multiplies = any(name.startswith(MATRIX) for name in every)
+    return _Size(arithmetic, any(len(blocks) > 1 for blocks in kernels), most_loads, multiplies)
 
 
 def _carried(work: ir.Operation) -> int:

@@ -25,6 +25,8 @@ WAVE_BROADCAST_31 = 0x143  # lane 31, to the upper half
 LANE_OF_ROW = 0x150  # with a number: this lane of the row itself
 LAST_OF_ROW = LANE_OF_ROW | 15
 DPP = {1: QUAD_XOR_1, 2: QUAD_XOR_2, 8: ROW_ROTATE_8}
+MIRRORED = (4, 16, 32)
+"""Lanes that moves exchange too, where those of lower bits hold equal values."""
 ODD_ROWS = 0b1010
 UPPER_ROWS = 0b1100
 DWORD = 32
@@ -34,11 +36,11 @@ def lower_exchange(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.exchange, one 32-bit move a dword of the vector."""
     source, mask = op.operands[0], integer_of(op, "mask")
     equal_below = "equal_below" in op.attributes
-    words = _words(source)
+    words = source if _moves(mask, equal_below) and bits(source.type.element_type) == DWORD else _words(source)
     result = vectors.from_elements(
         [_move(state, vectors.element(words, i), mask, equal_below) for i in range(vectors.length_of(words))]
     )
-    return [_unwords(result, source.type)]
+    return [result if words is source else _unwords(result, source.type)]
 
 
 def lower_half(state: Lowering, op: ir.Operation) -> list[ir.Value]:
@@ -102,6 +104,11 @@ def _unwords(words: ir.Value, type_: ir.Type) -> ir.Value:
     return bitcast(value("arith.trunci", narrow, [words]), type_)
 
 
+def _moves(mask: int, equal_below: bool) -> bool:
+    """Whether lanes change by moves alone, which take a dword of any type."""
+    return mask in DPP or (equal_below and mask in MIRRORED)
+
+
 def _move(state: Lowering, word: ir.Value, mask: int, equal_below: bool) -> ir.Value:
     if mask in DPP:
         return moved(word, DPP[mask])
@@ -111,7 +118,7 @@ def _move(state: Lowering, word: ir.Value, mask: int, equal_below: bool) -> ir.V
         from_next = moved(moved(word, WAVE_SHIFT_1), LAST_OF_ROW)
         return moved(word, ROW_BROADCAST_15, rows=ODD_ROWS, others=from_next)
     if mask == 32 and equal_below:
-        last = constant_integer(63, word.type)
+        last = constant_integer(63, ir.IntegerType.get_signless(32))
         upper = value("rocdl.readlane", word.type, [word, last])
         return moved(word, WAVE_BROADCAST_31, rows=UPPER_ROWS, others=upper)
     if mask <= 16:

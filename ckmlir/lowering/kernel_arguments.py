@@ -27,8 +27,8 @@ class KernelArguments:
         self.entry = entry
         self.offsets: list[int] = []
         self.bytes = 0
-        for argument in entry.arguments:
-            size = size_of(argument.type)
+        self._sizes = [size_of(argument.type) for argument in entry.arguments]
+        for size in self._sizes:
             self.offsets.append(-(-self.bytes // size) * size)
             self.bytes = self.offsets[-1] + size
 
@@ -39,8 +39,7 @@ class KernelArguments:
 
     def within(self, dwords: int) -> int:
         """How many of them, from the first on, lie in so many dwords, each in whole ones of its own."""
-        sizes = [size_of(argument.type) for argument in self.entry.arguments]
-        places = zip(self.offsets, sizes, strict=True)
+        places = zip(self.offsets, self._sizes, strict=True)
         inside = (not size % DWORD and at + size <= DWORD * dwords for at, size in places)
         return sum(itertools.takewhile(bool, inside))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 from ckmlir.codeobject.elf import FILE_HEADER, PROGRAM_HEADER
@@ -71,11 +72,18 @@ def toolkit() -> Path:
 
 
 def _made(root: Path) -> Path:
-    linker = root / "toolkit" / sha256(STAND_IN)[:16] / "llvm" / "bin" / "ld.lld"
+    directory, linker = _named(root, STAND_IN)
     if not _holds(linker, STAND_IN):
         linker.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(linker, STAND_IN, executable=True)
-    return linker.parents[2]
+    return directory
+
+
+@cache
+def _named(root: Path, content: bytes) -> tuple[Path, Path]:
+    """The directory in a cache, and the stand-in there."""
+    directory = root / "toolkit" / sha256(content)[:16]
+    return directory, directory / "llvm" / "bin" / "ld.lld"
 
 
 def _holds(path: Path, content: bytes) -> bool:

@@ -165,7 +165,7 @@ def lower_function(
     hand_on(function, state.passing)
     if lds_bytes:
         declare_lds(function, lds_bytes)
-    finish_function(function, waves, accumulation, apart=fused or in_turn, branched=CUT in named)
+    finish_function(function, waves, accumulation, apart=not matrix or fused or in_turn, branched=CUT in named)
 
 
 def _joins_halves(named: dict[str, list[ir.Operation]]) -> bool:

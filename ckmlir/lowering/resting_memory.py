@@ -37,6 +37,11 @@ half are enough; 500 are too little for a small loop that is unrolled, 700 enoug
 A piece costs about a microsecond."""
 SORTED_FROM = 1 << 16
 """A request of this size makes malloc sort what was freed into its queues ("Large bins" begin far below)."""
+KEPT_BY_THE_HEAP = 16 << 20
+"""Twice of this may be free at the end of the heap before glibc gives it back to the system. It takes the largest block
+that was freed for the measure (mallopt(3), "M_MMAP_THRESHOLD"), and begins with so little that each compilation of a
+norm would ask for the same thousand pages again, a twentieth of its time. Most programs free a block of this size
+anyway."""
 
 
 @contextmanager
@@ -74,4 +79,5 @@ def _heap() -> tuple[Any, Any] | None:
         return None
     library.malloc.restype = ctypes.c_void_p
     library.free.argtypes, library.free.restype = [ctypes.c_void_p], None
+    library.free(library.malloc(KEPT_BY_THE_HEAP))
     return library.malloc, library.free

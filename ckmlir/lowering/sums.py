@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 
 from ckmlir.dialect.build import producer
 from ckmlir.lowering.parts import Monomial, Rate, Values, is_moving, rate_of
@@ -31,7 +31,8 @@ def _added_up(terms: Terms, values: Values, bits: int) -> ir.Value:
     for monomial, coefficient in sorted(terms.items(), key=_order):
         if not monomial:
             continue
-        product = _scaled(values, monomial, coefficient, bits)
+        scaled = partial(_scaled, values, monomial, coefficient, bits)
+        product = values.once(("scaled", monomial, coefficient, bits), scaled)
         total = product if total is None else values.binary("addi", total, product)
     constant = terms.get((), 0)
     if total is None:

@@ -76,6 +76,11 @@ class Pass:
         """Change `module` in place. Raises PassFailure where the program cannot be compiled."""
         raise TypeError(f"{type(self).__name__} defines no apply")
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is one of this project's."""
+        return self.name.startswith("ck-")
+
     @classmethod
     def summary(cls) -> str:
         """The first line of the docstring."""

@@ -23,6 +23,7 @@ from ckmlir.passes.ir_printing import IrPrinter
 from ckmlir.passes.pass_statistics import Counted, operation_counts
 from ckmlir.passes.reproducer import Replay
 from ckmlir.passes.syntax import parse_pass
+from ckmlir.passes.walk import check_arguments
 
 
 class Step(NamedTuple):
@@ -141,7 +142,7 @@ def run_pipeline(
     Raises PipelineFailure. After that the module is not to be used.
     """
     run = PipelineRun()
-    context = module.context
+    context, checked = module.context, False
     prints = print_after if isinstance(print_after, IrPrinter) else IrPrinter(print_after, stream=stream)
     counts = operation_counts(module) if count else Counter[str]()
     for step in steps:
@@ -152,7 +153,8 @@ def run_pipeline(
         start = time.perf_counter()
         with exclusive(context), collect(context) as diagnostics:
             # What passes of others leave is always verified.
-            cause = _attempt(current, module, verify_each or bool(current.called))
+            cause = _attempt(current, module, verify_each or bool(current.called), check=current.is_own and not checked)
+        checked = current.is_own
         run.timings.append((str(current), time.perf_counter() - start))
         if cause or any(one.severity == "error" for one in diagnostics):
             raise _failure(current, diagnostics, cause, before, verify_each, dump_on_failure) from cause
@@ -165,9 +167,11 @@ def run_pipeline(
     return run
 
 
-def _attempt(current: Pass, module: ir.Module, verify: bool) -> Exception | SystemExit | None:
-    """Apply one pass; the exception that stopped it, or None."""
+def _attempt(current: Pass, module: ir.Module, verify: bool, *, check: bool) -> Exception | SystemExit | None:
+    """Apply one pass; the exception that stopped it, or None. `check`: it is the first to see what others made."""
     try:
+        if check:
+            check_arguments(module)
         current.apply(module)
     except (Exception, SystemExit) as error:  # whatever it is becomes a PipelineFailure that keeps the input
         return error

@@ -24,6 +24,10 @@ class Registers(Struct):
         """Number of registers."""
         return len(self.chunks) * self.chunk
 
+    def is_chunk(self, numbers: Sequence[int]) -> bool:
+        """Whether the registers listed are one of the chunks."""
+        return len(numbers) == self.chunk and not numbers[0] % self.chunk and _consecutive(numbers)
+
     def gather(self, numbers: Sequence[int]) -> ir.Value:
         """The registers listed, as one vector."""
         homes = sorted({number // self.chunk for number in numbers})

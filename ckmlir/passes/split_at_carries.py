@@ -53,9 +53,8 @@ class SplitAtCarries(Pass):
     name: ClassVar[str] = "ck-split-at-carries"
 
     def apply(self, module: ir.Module) -> None:
-        for function, blocks in expanded_functions(module, self.name):
-            around = zip(list(function.regions[0]), blocks, strict=True) if len(blocks) > 1 else ()
-            for block, held in around:  # a loop is a block behind another
+        for function, blocks in expanded_functions(module, self.name, with_loops=True):
+            for block, held in zip(list(function.regions[0]), blocks, strict=True):
                 walks = [op for op in held if op.name == WITH_DIGITS and text_of(op, "of") == ORIGIN]
                 loop = loop_of(block, held) if walks else None
                 walk = _walk(loop, walks) if loop is not None else None

@@ -59,13 +59,15 @@ class SplitAtEdges(Pass):
     name: ClassVar[str] = "ck-split-at-edges"
 
     def apply(self, module: ir.Module) -> None:
-        for function, blocks in expanded_functions(module, self.name):
-            for block in list(function.regions[0]) if len(blocks) > 1 else ():  # a loop is a block behind another
-                held = [view.operation for view in block]
+        for function, blocks in expanded_functions(module, self.name, with_loops=True):
+            listed = dict(zip(list(function.regions[0]), blocks, strict=True))
+            for block in list(listed):
+                held = listed[block] if block in listed else [view.operation for view in block]
                 loop = None if EDGE in held[-1].attributes else loop_of(block, held)
                 edges = list(_edges(loop)) if loop is not None else []
                 if loop is not None and sum(one.elements for one in edges) >= LEAST:
                     _split(loop, edges)
+                    listed.clear()  # what other blocks hold may have changed
 
 
 class Edge(NamedTuple):

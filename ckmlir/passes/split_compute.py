@@ -87,6 +87,9 @@ def split_broadcast(state: SplitState, op: ir.Operation) -> None:
         )
     registers = state.of(op.operands[0])
     chunk = gcd(len(homes), CARRIED_CHUNK)
+    whole = range(0, len(homes), registers.chunk)
+    if registers.chunk > 1 and all(registers.is_chunk(homes[start : start + registers.chunk]) for start in whole):
+        chunk = registers.chunk  # they stay what they are: together they would mostly be taken apart again
     made: dict[tuple[int, ...], ir.Value] = {}
     chunks: list[ir.Value] = []
     for start in range(0, len(homes), chunk):

@@ -7,6 +7,7 @@ from typing import Any
 from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.control import STRUCTURED
 from ckmlir.dialect.loop import LOOP
+from ckmlir.dialect.scalars import name_of
 from ckmlir.dialect.types import is_ck, is_lds
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
@@ -16,16 +17,11 @@ REGION_VALUES = {"ck.map", "ck.reduce", "ck.scan"}  # their regions are scalar c
 
 
 def functions(module: ir.Module) -> Iterator[ir.Operation]:
-    """The kernels of a module: functions with a body inside its gpu.modules and at its top level.
-
-    PassFailure for a function whose blocks take tiles, windows or other values of this dialect: nothing could say where
-    they lie. LDS tensors they may take: which slot of several one is, a loop hands on.
-    """
+    """The kernels of a module: functions with a body inside its gpu.modules and at its top level."""
     for top in module.body.operations:
         inside = top.operation.regions[0].blocks[0].operations if top.operation.name == "gpu.module" else (top,)
         for op in inside:
             if op.operation.name == "func.func" and len(op.operation.regions[0].blocks):
-                _check_arguments(op.operation)
                 yield op.operation
 
 
@@ -76,11 +72,14 @@ def _kernels(module: ir.Module) -> list[ir.Operation]:
     return [op for op in inside if op.name in ("func.func", "llvm.func") and len(op.regions[0].blocks)]
 
 
-def _check_arguments(function: ir.Operation) -> None:
-    taken = {argument.type for block in function.regions[0] for argument in block.arguments}
-    for type_ in taken:
-        if is_ck(type_) and not is_lds(type_):
-            fail(function, f"its blocks take pointers, scalars and vectors, not {type_}")
+def check_arguments(module: ir.Module) -> None:
+    """PassFailure for a kernel whose blocks take tiles, windows or other values of this dialect: nothing could say
+    where they lie. LDS tensors they may take: which slot of several one is, a loop hands on.
+    """
+    for function in functions(module):
+        for type_ in {argument.type for block in function.regions[0] for argument in block.arguments}:
+            if is_ck(type_) and not is_lds(type_):
+                fail(function, f"its blocks take pointers, scalars and vectors, not {type_}")
 
 
 def operations(root: ir.Operation, *, without: Collection[str] = ()) -> Iterator[ir.Operation]:
@@ -124,7 +123,7 @@ def named_target(function: ir.Operation) -> Target | None:
     parent = function.parent.operation
     name = ""
     if "targets" in parent.attributes:
-        match = re.search(r'chip = "(\w+)"', str(parent.attributes["targets"]))
+        match = re.search(r'chip = "(\w+)"', name_of(parent.attributes["targets"]))
         name = match[1] if match else ""
     elif "ck.target" in parent.attributes:
         name = str(parent.attributes["ck.target"].value)
@@ -163,11 +162,15 @@ def by_name(blocks: Blocks) -> dict[str, list[ir.Operation]]:
     return found
 
 
-def expanded_functions(module: ir.Module, name: str) -> Iterator[tuple[ir.Operation, Blocks]]:
+def expanded_functions(
+    module: ir.Module, name: str, *, with_loops: bool = False
+) -> Iterator[tuple[ir.Operation, Blocks]]:
     """`functions` with their blocks, for the pass `name`, which reads a kernel as a control-flow graph; PassFailure
-    where a loop or branch is left.
+    where a loop or branch is left. `with_loops`: only those that may have loops, which are blocks behind others.
     """
     for function in functions(module):
+        if with_loops and len(function.regions[0].blocks) == 1:
+            continue
         blocks = blocks_of(function)
         left = next((op for block in blocks for op in block if op.name in STRUCTURED), None)
         if left is not None:

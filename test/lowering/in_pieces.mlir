@@ -17,9 +17,10 @@ module attributes {ck.target = "gfx942"} {
   // CHECK-NOT: ck.llvm_level
   // CHECK-NOT: noimplicitfloat
   // CHECK: llvm.return
-  func.func @whole() attributes {ck.waves = 1 : i32} {
+  func.func @whole(%a: vector<4xf16>, %c: vector<16xf32>) attributes {ck.waves = 1 : i32} {
     cf.br ^bb1
   ^bb1:
+    %product = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (vector<4xf16>, vector<4xf16>, vector<16xf32>) -> vector<16xf32>
     return
   }
 }

@@ -54,14 +54,16 @@ module attributes {ck.target = "gfx942"} {
 
   // Where the lanes below are equal, exchanges at 16 and 32 are DPP moves too: the last lane of the next row of 16 lanes is
   // shifted over the edge and spread over its row, the odd rows take the last lane of the row before; lane 63 goes to the
-  // lower half, lane 31 to the upper one.
+  // lower half, lane 31 to the upper one. Moves take a dword as it is.
   // CHECK-LABEL: llvm.func @exchange_of_equals
-  // CHECK-NOT: ds_
+  // CHECK-NOT: {{ds_|bitcast}}
   // CHECK: %[[SHIFTED:.+]] = rocdl.update.dpp {{.*}} with 304, 15, 15, true
   // CHECK: %[[SPREAD:.+]] = rocdl.update.dpp {{.*}}, %[[SHIFTED]] with 351, 15, 15, true
   // CHECK: rocdl.update.dpp %[[SPREAD]], {{.*}} with 322, 10, 15, true
   // CHECK: %[[LAST:.+]] = rocdl.readlane
   // CHECK: rocdl.update.dpp %[[LAST]], {{.*}} with 323, 12, 15, true
+  // CHECK-NOT: bitcast
+  // CHECK: llvm.return
   func.func @exchange_of_equals(%x: vector<1xf32>) attributes {ck.waves = 1 : i32} {
     %1 = "ck.exchange"(%x) {mask = 16 : i64, equal_below} : (vector<1xf32>) -> vector<1xf32>
     %2 = "ck.exchange"(%1) {mask = 32 : i64, equal_below} : (vector<1xf32>) -> vector<1xf32>

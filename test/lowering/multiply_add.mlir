@@ -13,9 +13,10 @@ module attributes {ck.target = "gfx942"} {
   // CHECK: math.fma %{{.*}}, %arg2, %{{.*}} : f32
   // CHECK-NOT: math.fma
   // CHECK: llvm.return
-  func.func @distance(%s: vector<2xf32>, %t: vector<2xf32>, %slope: f32) attributes {ck.waves = 1 : i32} {
+  func.func @distance(%s: vector<2xf32>, %t: vector<2xf32>, %slope: f32, %a: vector<4xf16>, %c: vector<16xf32>) attributes {ck.waves = 1 : i32} {
     cf.br ^bb1
   ^bb1:
+    %product = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (vector<4xf16>, vector<4xf16>, vector<16xf32>) -> vector<16xf32>
     %size = math.absf %t : vector<2xf32>
     %slopes = vector.broadcast %slope : f32 to vector<2xf32>
     %fall = arith.mulf %size, %slopes fastmath<contract> : vector<2xf32>
@@ -72,9 +73,10 @@ module attributes {ck.target = "gfx942"} {
   // CHECK-NOT: noimplicitfloat
   // CHECK-NOT: math.fma
   // CHECK: llvm.return
-  func.func @others(%s: vector<2xf32>, %t: vector<2xf32>, %u: vector<2xf32>) attributes {ck.waves = 1 : i32} {
+  func.func @others(%s: vector<2xf32>, %t: vector<2xf32>, %u: vector<2xf32>, %a: vector<4xf16>, %c: vector<16xf32>) attributes {ck.waves = 1 : i32} {
     cf.br ^bb1
   ^bb1:
+    %product = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (vector<4xf16>, vector<4xf16>, vector<16xf32>) -> vector<16xf32>
     %plain = arith.mulf %s, %t fastmath<contract> : vector<2xf32>
     %one = arith.addf %plain, %u fastmath<contract> : vector<2xf32>
     %size = math.absf %t : vector<2xf32>

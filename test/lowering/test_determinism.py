@@ -121,6 +121,33 @@ def test_small_kernels_get_a_stock_that_loops_may_outgrow(
         assert [asked.count(size) for size in resting_memory.INSTRUCTION_BYTES] == [2 * least] * 2
 
 
+FAULTS = """
+import ctypes, resource
+from ckmlir.lowering import resting_memory
+
+allocate, free = resting_memory._heap()
+
+def taken_and_given_back():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    pieces = [allocate(100_000) for _ in range(80)]
+    for piece in pieces:
+        ctypes.memset(piece, 1, 100_000)
+    for piece in pieces:
+        free(piece)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+taken_and_given_back()
+print(taken_and_given_back())
+"""
+
+
+@pytest.mark.skipif(resting_memory._heap() is None, reason="the heap is not glibc's")
+def test_the_heap_keeps_what_a_compilation_takes() -> None:
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_TUN"))}
+    run = subprocess.run([sys.executable, "-c", FAULTS], env=environment, capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 100  # pages, of two thousand
+
+
 def test_integer_operations_and_branches_of_all_kernels_are_counted() -> None:
     from ckmlir.dialect.context import ck_context
     from ckmlir.mlir import ir
@@ -134,3 +161,16 @@ def test_integer_operations_and_branches_of_all_kernels_are_counted() -> None:
         )
         assert codeobject._size(one)[:2] == (1, False)
         assert codeobject._size(both)[:2] == (2, True)
+
+
+def test_matrix_instructions_of_a_kernel_are_noticed() -> None:
+    from ckmlir.dialect.context import ck_context
+    from ckmlir.mlir import ir
+
+    zero = "%v = llvm.mlir.zero : vector<4xf32> %h = llvm.mlir.zero : vector<4xf16>"
+    types = "(vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>"
+    multiply = f"%d = rocdl.mfma.f32.16x16x16f16 %h, %h, %v, 0, 0, none : {types}"
+    with ck_context():
+        for body, expected in ((f"{zero} {multiply}", True), (zero, False)):
+            module = ir.Module.parse(f"module {{ gpu.module @m {{ llvm.func @f() {{ {body} llvm.return }} }} }}")
+            assert codeobject._size(module.operation).multiplies is expected

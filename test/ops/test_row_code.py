@@ -48,6 +48,13 @@ def mnemonics(kernel: CompiledKernel, pattern: str) -> list[str]:
     return [one.mnemonic for one in code if re.match(pattern, one.mnemonic)]
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+def test_long_rows_of_halves_leave_registers_for_eight_waves(chip: str) -> None:
+    """What is loaded for columns and repeated for rows stays in the vectors that it came in, and so halves."""
+    kernel = compiled("layernorm2d", chip, n=8192, add="none", save_stats=0)
+    assert kernel.code_object.kernel(kernel.kernel_name).metadata.vgpr_count <= 64
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", REQUESTS)
