@@ -44,6 +44,7 @@ EMPTY: list[tuple[str, dict[str, Any]]] = [
     ("img2col", {"image": (0, 70000), "pads": (1, 0), "window": (2, 3), "strides": (1, 7000), "c": 2}),
     ("pooling", {"n": 0, "image": (70000, 70000)}),
     ("conv_bwd_data", {"n": 0, "image": (70000, 70000)}),
+    ("conv_bwd_data", {"image": (0, 5), "c": 256, "k": 256}),
     ("conv_bwd_weight", {"n": 0, "image": (700, 700)}),
     ("conv_fwd", {"n": 0, "image": (70000, 70000)}),
     ("conv_fwd", {"image": (0, 700), "pads": (1, 0), "c": 3}),

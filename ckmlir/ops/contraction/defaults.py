@@ -173,8 +173,8 @@ def _runs_beside(wish: Wish, target: Target) -> bool:
     plain = wish.arrays == 2 and not (wish.stays or wish.merged or wish.sparse or wish.computed)
     medium = wish.block is None and min(wish.m, wish.n) > SMALL
     able, words = target.mfmas(wish.dtype), find_dtype(accumulator_type(wish.dtype)).bytes // 4
-    longest = wish.blocks(MEDIUM) // wish.classes
-    if not (plain and medium and able and words == 1 and longest > target.compute_units):
+    longest = wish.blocks(MEDIUM) > target.compute_units * wish.classes
+    if not (plain and medium and able and words == 1 and longest):
         return False
     return _holds_one(target) and 2 * MEDIUM * MEDIUM * wish.k <= MOST_OF_SHORT * target.mfma_rate(able[0])
 
