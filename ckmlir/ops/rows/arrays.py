@@ -50,9 +50,9 @@ def row_values_in(name: str, dtype: str = "f32") -> RowArray:
     return RowArray(name, dtype, "in", ("m",))
 
 
-def row_values_out(name: str, dtype: str = "f32") -> RowArray:
-    """One element for every row."""
-    return RowArray(name, dtype, "out", ("m",))
+def row_values_out(name: str) -> RowArray:
+    """One number for every row, f32."""
+    return RowArray(name, "f32", "out", ("m",))
 
 
 class RowOptions(Joined, ABC):

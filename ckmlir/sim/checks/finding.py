@@ -13,10 +13,6 @@ from msgspec import Struct
 
 from ckmlir.records import plain
 
-GRADES = ("required", "advisory", "cleared")
-"""How much findings weigh: what is wrong; what is unusual, and harmless under an assumption that the finding states;
-what the code alone could not exclude and a run that executed the place did not show."""
-
 
 class Finding(Struct, frozen=True):
     """One thing that is wrong with a kernel.
@@ -35,7 +31,9 @@ class Finding(Struct, frozen=True):
         allocation: Name of the memory: "LDS", "scratch", the name of an argument, …
         times: How often it was seen; findings of one checker at one instruction are one finding.
         earlier: Of missing waits and races, the byte offsets of the earlier accesses.
-        grade: One of GRADES.
+        grade: How much it weighs: "required" is wrong; "advisory" is unusual, and harmless under an assumption that the
+            message states; "cleared" is what the code alone could not exclude and a run that executed the place did not
+            show.
     """
 
     checker: str
