@@ -71,7 +71,7 @@ def cumsum(x: Any, dim: int = -1, *, exclusive: bool = False, out: Any = None, s
     """Running sums along every row: `torch.cumsum`.
 
     Args:
-        x: (…, n), f32 or i32. dim: as for `argsort`.
+        x: (…, n), f32, f16, bf16 or i32; floats are added in f32. dim: as for `argsort`.
         exclusive: without the element itself.
         out: (…, n), to be written.
 
