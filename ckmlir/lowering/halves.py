@@ -1,10 +1,10 @@
 """Elements of 4 bits as f16, exactly, two with an instruction or four.
 
 Integers: 1024 + n, for n of 0 to 15, is f16 with n in its lowest bits, and 1024 + 16 n with n above these. So n, the
-integer, plus 8 where it has a sign, is put there, four bits of each half of a word at a time, and taken back by packed
-arithmetic (as in public kernels for 4-bit weights; Kim et al., 2022, "Who Says Elephants Can't Run"). fp4: the lower
-byte of every number of e2m1 is 0 in f16, and the upper one comes from a table of eight, from which v_perm_b32 takes
-four at a time (CDNA3 ISA, VOP3).
+integer, plus 8 where it has a sign, is put there, of a byte's two one in either half of a register, and taken back by
+a packed multiply-add, whose product and sum have at most 11 bits (1024 as in public kernels for 4-bit weights; Kim et
+al., 2022, "Who Says Elephants Can't Run"). fp4: the lower byte of every number of e2m1 is 0 in f16, and the upper one
+comes from a table of eight, from which v_perm_b32 takes four at a time (CDNA3 ISA, VOP3).
 """
 
 from __future__ import annotations
@@ -37,19 +37,17 @@ def halves(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Value:
 
 
 def _integers(packing: Packing, word: ir.Value) -> list[ir.Value]:
-    """Two's complement with the sign turned around is 8 more."""
-    shifted = arith.shrui(word, number(8))
-    apart = []  # elements 0 and 4, 1 and 5, …
-    for source in (word, shifted):
-        for mask, factor, offset in ((0x000F000F, 1.0, -1024.0), (0x00F000F0, 1 / 16, -64.0)):
-            code = codes(packing, source, mask, beside=0x64006400)
-            pair = bitcast(vectors.from_elements([code]), _pair())
-            apart.append(_back(pair, factor, offset + packing.least))
+    """Of each byte its two, in both halves of a register: one in the lowest bits, one above them. Two's complement with
+    the sign turned around is 8 more.
+    """
     found = []
-    for half in range(2):
-        for first in (0, 2):
-            both = vectors.shuffle(apart[first], apart[first + 1], (half, 2 + half))
-            found.append(vectors.element(bitcast(both, vectors.vector_type(1, _i32())), 0))
+    for place in range(A_WORD // 2):
+        twice = permuted(word, word, number(ZERO << 24 | place << 16 | ZERO << 8 | place))
+        code = codes(packing, twice, 0x00F0000F, beside=0x64006400)
+        offsets = [-1024.0 + packing.least, -64.0 + packing.least]
+        raised = bitcast(vectors.from_elements([code]), _pair())
+        pair = value("math.fma", _pair(), [raised, _two(1.0, 1 / 16), _two(*offsets)])
+        found.append(vectors.element(bitcast(pair, vectors.vector_type(1, _i32())), 0))
     return found
 
 
@@ -64,13 +62,6 @@ def codes(packing: Packing, word: ir.Value, mask: int, beside: int = 0) -> ir.Va
     turned = mask & SIGNS if packing.signed else 0
     ones, zeros = beside | mask & ~turned, beside | turned
     return assembly(_i32(), [word, number(ones), number(zeros)], "v_bfi_b32 $0, $1, $2, $3", "=v,v,s,v")
-
-
-def _back(pair: ir.Value, factor: float, offset: float) -> ir.Value:
-    """Exact: no sum or product has more than 11 bits."""
-    if factor == 1.0:
-        return value("arith.addf", _pair(), [pair, _splat(offset)])
-    return value("math.fma", _pair(), [pair, _splat(factor), _splat(offset)])
 
 
 def _floats(word: ir.Value) -> list[ir.Value]:
@@ -111,6 +102,7 @@ def number(bits: int) -> ir.Value:
     return constant_integer(signed, _i32())
 
 
-def _splat(number: float) -> ir.Value:
-    attribute = ir.DenseElementsAttr.get_splat(_pair(), ir.FloatAttr.get(ir.F16Type.get(), number))
+def _two(first: float, second: float) -> ir.Value:
+    f16 = ir.F16Type.get()
+    attribute = ir.DenseElementsAttr.get([ir.FloatAttr.get(f16, one) for one in (first, second)], _pair())
     return constant_value(attribute)

@@ -56,11 +56,14 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
-  // Two integers an instruction become f16 where they are, 1024 more or 1024 and 16 times as large; then they are paired.
+  // A byte's two integers become f16 where they are, 1024 more, or 1024 and 16 times as large: three instructions each.
   // CHECK-LABEL: llvm.func @integers_to_f16
   // CHECK-NOT: sitofp
-  // CHECK: arith.addf %{{.*}} : vector<2xf16>
+  // CHECK: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // CHECK: llvm.inline_asm {{.*}}"v_bfi_b32
   // CHECK: math.fma %{{.*}} : vector<2xf16>
+  // CHECK-COUNT-3: math.fma %{{.*}} : vector<2xf16>
+  // CHECK-NOT: {{arith.(addf|shrui)|math.fma|llvm.amdgcn.perm}}
   // CHECK: llvm.return
   func.func @integers_to_f16(%x: vector<4xi8>) attributes {ck.waves = 1 : i32} {
     %0 = "ck.unpack_fragment"(%x) {format = "i4"} : (vector<4xi8>) -> vector<8xf16>

@@ -103,7 +103,8 @@ def test_what_is_refused(name: str, keys: dict[str, Any], words: str) -> None:
     ("chip", "dtype", "unsigned", "most"),
     [
         ("gfx90a", "bf16", 0, 90), ("gfx942", "bf16", 0, 71), ("gfx942", "bf16", 1, 69), ("gfx950", "bf16", 0, 70),
-        ("gfx950", "bf16", 1, 53), ("gfx942", "f16", 0, 64), ("gfx942", "f16", 1, 63),
+        ("gfx950", "bf16", 1, 53), ("gfx942", "f16", 0, 59), ("gfx942", "f16", 1, 59),
+        ("gfx90a", "f16", 1, 60),
     ],
 )  # fmt: skip
 def test_integers_become_floats_in_few_instructions(chip: str, dtype: str, unsigned: int, most: int) -> None:

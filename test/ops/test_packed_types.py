@@ -96,6 +96,16 @@ def test_every_code_both_ways(dtype: str, chip: str) -> None:
         assert np.array_equal(run(chip, {"shape": codes.shape, "dtype": wide, "out": dtype}, numbers), packed)
 
 
+@pytest.mark.parametrize("dtype", INTEGERS)
+@chips
+def test_every_pair_of_integers_in_f16(dtype: str, chip: str) -> None:
+    operator, target = find_operator("unpack_int4"), get_target(chip)
+    problem = operator.problem(shape=(512,), dtype="f16", unsigned=int(dtype == "u4"))
+    x = np.arange(256, dtype=np.uint8)
+    y = run_operator(operator, problem, {"x": x.view(np.int8)}, target, open_device("sim", target)).outputs["y"]
+    assert y.tobytes() == unpack_values(x, dtype).astype(np.float16).tobytes()
+
+
 @formats
 @chips
 def test_ties_go_to_even_and_what_is_large_saturates(dtype: str, chip: str) -> None:
