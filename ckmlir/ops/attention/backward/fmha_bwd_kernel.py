@@ -62,6 +62,7 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
                 [EXPONENTS[name](word, given, work, form, alone=len(words) == 1) for name, word in changes],
                 next((DROPPING[kind.name](word, given, work, form) for kind, word in drops), Kept()),
                 [SLOPES[name](word, given, work, form, factors) for name, word in leaving],
+                move=not words,
             )  # fmt: skip
 
         def leave(turn: Turn, name: str, tile: Tile) -> None:

@@ -160,6 +160,8 @@ class Queries(Struct, frozen=True):
         parts: what is done to exponents, in this order.
         kept: which weights count.
         slopes: where dS goes besides, as tiles (keys, queries).
+        move: whether buffers of q and do move with a step, so that their end refuses what would be compared row by row,
+            for scalar registers that parts take.
     """
 
     q: View
@@ -170,6 +172,7 @@ class Queries(Struct, frozen=True):
     parts: Sequence[ExponentPart]
     kept: Kept
     slopes: Sequence[Slopes] = ()
+    move: bool = False
 
 
 class WeightPart(Protocol):
@@ -221,9 +224,9 @@ def differentiate(
         dk, dv = step.carried
         query = step.index
         with stage("load_q"):
-            gq = load(queries.q.window((form.queries, form.d), (query, 0)))
+            gq = load(queries.q.window((form.queries, form.d), (query, 0), moves_buffer=queries.move))
         with stage("load_do"):
-            gdo = load(queries.do.window((form.queries, form.dv), (query, 0)))
+            gdo = load(queries.do.window((form.queries, form.dv), (query, 0), moves_buffer=queries.move))
         with stage("load_rows"):
             rows = [load(one.window((form.queries,), (query,))) for one in (queries.exponent, queries.delta)]
             for change in queries.parts:
