@@ -41,7 +41,11 @@ def unpack(tile: Tile, name: str, element: str = "f32", *, axis: int = -1, expon
 def light_exponent(name: str, element: str) -> int:
     """The exponent of the power of two times which elements of a packed format become a type by the fewest
     instructions, on the target being traced: 4 and -9 or -10 for integers of 4 bits as i8 and as fp8, 0 for most.
+
+    Raises:
+        TracingError: no such format, or no such type.
     """
+    _check_format("light_exponent", name)
     return packing.light_exponent(PACKED[name], str(dtype(element)))
 
 
@@ -125,9 +129,13 @@ def _permuted(tile: Tile, order: tuple[int, ...]) -> Tile:
     return tile if order == tuple(range(len(order))) else permute_axes(tile, *order)
 
 
-def _check(what: str, tile: Tile, name: str, wanted: str) -> None:
+def _check_format(what: str, name: str) -> None:
     if name not in PACKED:
         raise TracingError(f"{what}: {name!r} is not a packed format; they are {', '.join(PACKED)}")
+
+
+def _check(what: str, tile: Tile, name: str, wanted: str) -> None:
+    _check_format(what, name)
     if str(tile.element) != wanted:
         raise TracingError(f"{what} takes a tile of {wanted}, not of {tile.element}")
     if not tile.lengths:
