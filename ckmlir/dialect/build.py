@@ -15,6 +15,10 @@ class _Thread(threading.local):
 
     defaults: dict[str, ir.Attribute] = {}  # replaced, never changed
 
+    def __init__(self) -> None:
+        self.numbers: dict[ir.Attribute, tuple[int, ...]] = {}
+        """Of arrays of registers."""
+
 
 _thread = _Thread()
 
@@ -46,9 +50,7 @@ def value(
     name: str, result: ir.Type, operands: Sequence[ir.Value], attributes: dict[str, ir.Attribute] | None = None
 ) -> ir.Value:
     """Append an operation without regions and return its only result."""
-    return ir.Operation.create(name, results=[result], operands=list(operands), attributes=_merged(attributes)).results[
-        0
-    ]
+    return ir.Operation.create(name, results=[result], operands=list(operands), attributes=_merged(attributes)).result
 
 
 def constant_value(attribute: ir.Attribute) -> ir.Value:
@@ -89,9 +91,11 @@ def registers(numbers: Sequence[int]) -> ir.Attribute:
 
 
 def attributes_of(op: Any) -> dict[str, ir.Attribute]:
-    """All attributes of an operation; bindings iterate over names or over named attributes."""
-    names = (item if isinstance(item, str) else item.name for item in op.attributes)
-    return {name: op.attributes[name] for name in names}
+    """All attributes of an operation; bindings have items, or iterate over named attributes."""
+    attributes = op.attributes
+    if hasattr(attributes, "items"):
+        return dict(attributes.items())
+    return {item.name: item.attr for item in attributes}
 
 
 def text_of(op: Any, name: str) -> str:
@@ -122,9 +126,12 @@ def registers_of(op: Any, name: str = "registers") -> tuple[int, ...]:
     if name not in attributes:
         raise ValueError(f"needs the attribute '{name}', array<i32: …>")
     attribute = attributes[name]
-    if not isinstance(attribute, ir.DenseI32ArrayAttr):
-        raise ValueError(f"attribute '{name}' must be array<i32: …>, not {attribute}")
-    return tuple(attribute)
+    found = _thread.numbers.get(attribute)  # to find it takes a tenth of the time of asking for each number
+    if found is None:
+        if not isinstance(attribute, ir.DenseI32ArrayAttr):
+            raise ValueError(f"attribute '{name}' must be array<i32: …>, not {attribute}")
+        found = _thread.numbers[attribute] = tuple(attribute)
+    return found
 
 
 def producer(value_: ir.Value) -> ir.Operation | None:

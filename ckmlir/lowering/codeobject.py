@@ -197,10 +197,14 @@ def _notes(kernels: ir.OpView, argument_names: Mapping[str, Sequence[str]]) -> d
 
 
 def _serialize(work: ir.Operation, form: str, size: _Size) -> bytes:
-    """LLVM's `form` ("isa" or "bin") of the gpu.module of `work`, with as few scalar registers in lanes as may be."""
-    fewest = None
-    for options in _options(work, size):
-        found, printed = _compiled(work.clone(), form, size, options)
+    """LLVM's `form` ("isa" or "bin") of the gpu.module of `work`, with as few scalar registers in lanes as may be.
+
+    `work` is used up by "bin".
+    """
+    fewest, choices = None, list(_options(work, size))
+    for options in choices:
+        needed = form == "isa" or options is not choices[-1]  # behind this, which puts the binary in its place
+        found, printed = _compiled(work.clone() if needed else work, form, size, options)
         spilled = spilled_registers(found)
         if fewest is None or spilled < fewest:
             content, lines, fewest = found, printed, spilled

@@ -121,7 +121,7 @@ class Lowering(Struct):
 
     def leads_to_loop(self, block: ir.Block) -> bool:
         """Whether a steady loop comes next."""
-        return bool(self.steps.intersection(block.operations[-1].operation.successors))
+        return bool(self.steps) and bool(self.steps.intersection(block.operations[-1].operation.successors))
 
     def known_in_block(self, key: Hashable, find: Callable[[], T]) -> T:
         """What `find` says, asked for the first time in this block and remembered to its end."""

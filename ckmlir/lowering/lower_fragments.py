@@ -52,7 +52,7 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 Lower = Callable[[Lowering, ir.Operation], list[ir.Value]]
 
-CUT = "ck.cut_vector"
+CUT, COPY = "ck.cut_vector", "ck.copy_fragment"
 LOWERINGS: dict[str, Lower] = {
     "ck.load_fragment": global_access.lower_load,
     "ck.store_fragment": global_access.lower_store,
@@ -66,7 +66,7 @@ LOWERINGS: dict[str, Lower] = {
     "ck.lds_update_fragment": lds_indexed.lower_lds_update,
     "ck.lds_read": lds_access.lower_read,
     "ck.lds_write": lds_access.lower_write,
-    "ck.copy_fragment": lds_access.lower_copy,
+    COPY: lds_access.lower_copy,
     "ck.mfma": instructions.lower_mfma,
     "ck.first_lane": cross_lane.lower_first_lane,
     "ck.anew": instructions.lower_anew,
@@ -131,7 +131,7 @@ def lower_function(
     for op, over in over_other_waves((op for name in LOWERINGS for op in named.get(name, [])), waves):
         fail(op, f"has a distribution over {over} waves; the workgroup has {waves} (ck.waves)")
     keep_apart(named.get(READ, []))
-    in_turn = any(map(lds_access.copies_in_turn, function.regions[0]))
+    in_turn = any(map(lds_access.copies_in_turn, {op.block for op in named.get(COPY, [])}))
     fused = multiply_add.fuse([op for name in multiply_add.SUMS for op in named.get(name, [])])
     matrix = named.get(MATRIX, [])
     settle(function, named.get(SUM, []), matrix)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.scalars import name_of
 from ckmlir.lowering.conditions import element
 from ckmlir.lowering.context import Lowering
 from ckmlir.mlir import ir
@@ -112,4 +113,4 @@ def _single(type_: ir.Type) -> bool:
 
 
 def _contracts(op: ir.Operation) -> bool:
-    return "fastmath" in op.attributes and "contract" in str(op.attributes["fastmath"])
+    return "fastmath" in op.attributes and "contract" in name_of(op.attributes["fastmath"])

@@ -70,6 +70,7 @@ class CarryDigits(Pass):
     """Carry the digits of merged coordinates through loops: add, compare and carry, where else each step divides."""
 
     name: ClassVar[str] = "ck-carry-digits"
+    of_control: ClassVar[bool] = True
 
     def apply(self, module: ir.Module) -> None:
         for function in functions(module):

@@ -33,6 +33,7 @@ class ChoosePaths(Pass):
     """Take operands from memory to registers on the paths that schedules give them."""
 
     name: ClassVar[str] = "ck-choose-paths"
+    of_control: ClassVar[bool] = True
 
     def apply(self, module: ir.Module) -> None:
         for function in functions(module):

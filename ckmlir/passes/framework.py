@@ -71,6 +71,8 @@ class Pass:
     name: ClassVar[str]
     called: ClassVar[str] = ""
     """Of a plug-in: how pipelines call it."""
+    of_control: ClassVar[bool] = False
+    """Whether it looks at loops and branches alone: modules without any are spared it."""
 
     def apply(self, module: ir.Module) -> None:
         """Change `module` in place. Raises PassFailure where the program cannot be compiled."""

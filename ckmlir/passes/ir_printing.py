@@ -58,4 +58,4 @@ class IrPrinter:
 
 
 def _is_among(current: Pass, names: Collection[str]) -> bool:
-    return "all" in names or current.name in names or str(current) in names
+    return bool(names) and ("all" in names or current.name in names or str(current) in names)

@@ -23,7 +23,7 @@ from ckmlir.passes.ir_printing import IrPrinter
 from ckmlir.passes.pass_statistics import Counted, operation_counts
 from ckmlir.passes.reproducer import Replay
 from ckmlir.passes.syntax import parse_pass
-from ckmlir.passes.walk import check_arguments
+from ckmlir.passes.walk import check_arguments, has_control
 
 
 class Step(NamedTuple):
@@ -142,37 +142,48 @@ def run_pipeline(
     Raises PipelineFailure. After that the module is not to be used.
     """
     run = PipelineRun()
-    context, checked = module.context, False
+    context, checked, control = module.context, False, None
     prints = print_after if isinstance(print_after, IrPrinter) else IrPrinter(print_after, stream=stream)
     counts = operation_counts(module) if count else Counter[str]()
-    for step in steps:
-        row = step if isinstance(step, Step) else Step(step)
-        current = parse_pass(row.run) if isinstance(row.run, str) else row.run
-        before = module.operation.clone() if dump_on_failure else None
-        prints.begin(current, module)
-        start = time.perf_counter()
-        with exclusive(context), collect(context) as diagnostics:
+    # Entered once: to enter a context and to hand it what takes diagnostics costs as much as a small pass.
+    with exclusive(context), collect(context) as collected:
+        for step in steps:
+            row = step if isinstance(step, Step) else Step(step)
+            current = parse_pass(row.run) if isinstance(row.run, str) else row.run
+            before = module.operation.clone() if dump_on_failure else None
+            prints.begin(current, module)
+            start = time.perf_counter()
             # What passes of others leave is always verified.
-            cause = _attempt(current, module, verify_each or bool(current.called), check=current.is_own and not checked)
-        checked = current.is_own
-        run.timings.append((str(current), time.perf_counter() - start))
-        if cause or any(one.severity == "error" for one in diagnostics):
-            raise _failure(current, diagnostics, cause, before, verify_each, dump_on_failure) from cause
-        run.diagnostics += diagnostics
-        if row.produces and row.produces in keep:
-            run.artifacts[row.produces] = str(module)
-        if count:
-            run.counted.append(Counted(str(current), counts, counts := operation_counts(module)))
-        prints.end(current, module)
+            verify, check = verify_each or bool(current.called), current.is_own and not checked
+            if current.of_control and control is None:
+                control = has_control(module)
+            cause = _attempt(current, module, verify, check=check, spared=current.of_control and not control)
+            if not current.is_own:
+                control = None  # passes of ours make no loops where there are none
+            checked = current.is_own
+            run.timings.append((str(current), time.perf_counter() - start))
+            if cause or any(one.severity == "error" for one in collected):
+                raise _failure(current, collected, cause, before, verify_each, dump_on_failure) from cause
+            run.diagnostics += collected
+            collected.clear()
+            if row.produces and row.produces in keep:
+                run.artifacts[row.produces] = str(module)
+            if count:
+                run.counted.append(Counted(str(current), counts, counts := operation_counts(module)))
+            prints.end(current, module)
     return run
 
 
-def _attempt(current: Pass, module: ir.Module, verify: bool, *, check: bool) -> Exception | SystemExit | None:
-    """Apply one pass; the exception that stopped it, or None. `check`: it is the first to see what others made."""
+def _attempt(
+    current: Pass, module: ir.Module, verify: bool, *, check: bool, spared: bool
+) -> Exception | SystemExit | None:
+    """Apply one pass; the exception that stopped it, or None. `check`: it is the first to see what others made;
+    `spared`: the module has nothing that it looks at."""
     try:
         if check:
             check_arguments(module)
-        current.apply(module)
+        if not spared:
+            current.apply(module)
     except (Exception, SystemExit) as error:  # whatever it is becomes a PipelineFailure that keeps the input
         return error
     if verify:

@@ -62,6 +62,7 @@ class PipelineLoops(Pass):
     """Apply the schedules of loops: prologue, steady loop and rotating LDS buffers."""
 
     name: ClassVar[str] = "ck-pipeline-loops"
+    of_control: ClassVar[bool] = True
 
     def apply(self, module: ir.Module) -> None:
         for function in functions(module):

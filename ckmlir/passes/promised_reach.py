@@ -18,9 +18,13 @@ WORDS = {"+": "addi", "-": "subi", "*": "muli", "//": "divui", "%": "remui"}
 """The operations of sizes as the data calls them."""
 
 
+WINDOWS = {"ck.gather_fragment": 0, "ck.copy_fragment": 0, "ck.scatter_fragment": 1}
+"""The operand that is its window, of accesses that may rely on a view being near."""
+
+
 def window_of(op: ir.Operation) -> ir.Value | None:
     """The window of an access that relies on its view being near without knowing it; None for other operations."""
-    place = {"ck.gather_fragment": 0, "ck.copy_fragment": 0, "ck.scatter_fragment": 1}.get(op.name)
+    place = WINDOWS.get(op.name)
     if place is None or "reach" not in op.attributes or text_of(op, "reach") != NEAR:
         return None
     window = op.operands[place]

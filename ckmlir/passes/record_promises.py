@@ -38,7 +38,7 @@ from ckmlir.dialect.scalars import bits, name_of
 from ckmlir.dialect.views import view_and_origins
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
-from ckmlir.passes.promised_reach import extent_of, sizes_of, window_of
+from ckmlir.passes.promised_reach import WINDOWS, extent_of, sizes_of, window_of
 from ckmlir.passes.walk import functions, operations
 
 ARITHMETIC = frozenset(
@@ -65,9 +65,10 @@ class RecordPromises(Pass):
         for function in functions(module):
             promises, near = [], _Near()
             for op in operations(function):
-                if op.name == "ck.promise":
+                name = op.name
+                if name == "ck.promise":
                     promises.append(op)
-                else:
+                elif name in WINDOWS:
                     near.note(op)
             if not promises and not near.accesses:
                 continue

@@ -10,11 +10,10 @@ from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.mma import INDEX_BYTES, Mma
 from ckmlir.dialect.mma_index import index_registers
 from ckmlir.dialect.mma_scales import SCALES_OF_A_REGISTER, scale_registers
-from ckmlir.dialect.regions import sources_of
 from ckmlir.dialect.types import LdsType, TileType, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
-from ckmlir.passes.elementwise import apply_region
+from ckmlir.passes.elementwise import ScalarCode
 from ckmlir.passes.framework import fail
 from ckmlir.passes.registers import Registers
 from ckmlir.passes.split_memory import read_lds, write_lds
@@ -23,14 +22,14 @@ from ckmlir.passes.split_state import CARRIED_CHUNK, SplitState
 
 def split_map(state: SplitState, op: ir.Operation) -> None:
     """The scalar code once for every vector of registers."""
-    block, result = op.regions[0].blocks[0], tile_of(op.results[0])
+    code, result = ScalarCode(op.regions[0].blocks[0]), tile_of(op.results[0])
     count = result.placed.registers
-    sources = sources_of(op)
+    sources = code.tiles
     chunk = gcd(*(state.of(source).chunk for source in sources)) if sources else gcd(count, CARRIED_CHUNK)
     chunk = gcd(chunk, state.piece(op))  # of 0: the chunk
     tiles = {source: state.of(source).rechunked(chunk).chunks for source in sources}
     chunks = [
-        apply_region(block, chunk, {}, {source: parts[number] for source, parts in tiles.items()})[0]
+        code.apply(chunk, (), {source: parts[number] for source, parts in tiles.items()})[0]
         for number in range(count // chunk)
     ]
     state.bind(op.results[0], Registers(chunks, chunk, result.element))

@@ -11,7 +11,7 @@ from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.types import LdsType, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
-from ckmlir.passes.elementwise import apply_region
+from ckmlir.passes.elementwise import ScalarCode
 from ckmlir.passes.framework import fail
 from ckmlir.passes.registers import Registers
 from ckmlir.passes.split_memory import read_lds, write_lds
@@ -35,21 +35,21 @@ def split_reduce(state: SplitState, op: ir.Operation) -> None:
     declared = tile_of(op.results[0]).placed
     if declared != result:
         fail(op, f"reducing axis {axis} of '{source}' gives '{result}', not '{declared}'; redistribute the result")
-    body = op.regions[0].blocks[0]
-    partial = _within_thread(state, op, body, source, result, axis)
-    partial = _across_lanes(state, op, body, partial, source, axis)
-    partial = _across_waves(state, op, body, partial, source, result, axis)
+    code = ScalarCode(op.regions[0].blocks[0])
+    partial = _within_thread(state, op, code, source, result, axis)
+    partial = _across_lanes(state, op, code, partial, source, axis)
+    partial = _across_waves(state, op, code, partial, source, result, axis)
     for value, vector in zip(op.results, partial, strict=True):
         element = tile_of(value).element
         state.bind(value, Registers([vector], result.registers, element))
 
 
-def _combine(body: ir.Block, left: Partial, right: Partial) -> Partial:
-    return apply_region(body, vectors.length_of(left[0]), dict(zip(body.arguments, [*left, *right], strict=True)), {})
+def _combine(code: ScalarCode, left: Partial, right: Partial) -> Partial:
+    return code.apply(vectors.length_of(left[0]), [*left, *right])
 
 
 def _within_thread(
-    state: SplitState, op: ir.Operation, body: ir.Block, source: Distribution, result: Distribution, axis: int
+    state: SplitState, op: ir.Operation, code: ScalarCode, source: Distribution, result: Distribution, axis: int
 ) -> Partial:
     homes = broadcast_map(result, source, axis)
     if homes is None:
@@ -58,54 +58,54 @@ def _within_thread(
     rows: list[list[ir.Value]] = []
     for register in range(result.registers):
         members = [number for number, home in enumerate(homes) if home == register]
-        rows.append(_folded(body, inputs, members, state.piece(op)))
+        rows.append(_folded(code, inputs, members, state.piece(op)))
     if len(rows) == 1:
         return rows[0]
     return [vectors.from_elements([vectors.element(row[tile], 0) for row in rows]) for tile in range(len(inputs))]
 
 
-def _folded(body: ir.Block, inputs: Sequence[Registers], members: Sequence[int], piece: int) -> Partial:
+def _folded(code: ScalarCode, inputs: Sequence[Registers], members: Sequence[int], piece: int) -> Partial:
     """The registers listed as one; they are gathered by halves, which are the chunks where they lie side by side.
 
     Maxima and minima are a chain of pairs instead: an instruction takes what was found so far and two more, which half
     of a tree's would not. Their result does not depend on the order. Where arithmetic is taken to pieces everything is
     a chain, which takes the elements as they are made.
     """
-    size = piece or (PAIR if _has_ternary_form(body) else 0)
+    size = piece or (PAIR if _has_ternary_form(code) else 0)
     if size and len(members) > 2 * size:
         whole = len(members) // size * size
         found = _gathered(inputs, members[:size])
         for start in range(size, whole, size):
-            found = _combine(body, found, _gathered(inputs, members[start : start + size]))
-        found = _fold(body, lambda some: [vectors.part(one, some.start, some.stop - some.start) for one in found], size)
-        return _combine(body, found, _gathered(inputs, members[whole:])) if whole < len(members) else found
-    return _fold(body, lambda some: [registers.gather(members[some]) for registers in inputs], len(members))
+            found = _combine(code, found, _gathered(inputs, members[start : start + size]))
+        found = _fold(code, lambda some: [vectors.part(one, some.start, some.stop - some.start) for one in found], size)
+        return _combine(code, found, _gathered(inputs, members[whole:])) if whole < len(members) else found
+    return _fold(code, lambda some: [registers.gather(members[some]) for registers in inputs], len(members))
 
 
 def _gathered(inputs: Sequence[Registers], members: Sequence[int]) -> Partial:
     return [registers.gather(members) for registers in inputs]
 
 
-def _has_ternary_form(body: ir.Block) -> bool:
+def _has_ternary_form(code: ScalarCode) -> bool:
     """Whether the region is one operation that has an instruction of three operands (CDNA3 ISA, V_MAX3_F32, …)."""
-    names = [op.operation.name for op in body.operations]
-    return len(names) == 2 and names[0] in TERNARY
+    names = code.names
+    return len(names) == 1 and names[0] in TERNARY
 
 
-def _fold(body: ir.Block, taken: Callable[[slice], Partial], length: int) -> Partial:
+def _fold(code: ScalarCode, taken: Callable[[slice], Partial], length: int) -> Partial:
     """Halve vectors until one element is left; an odd element joins at the end. `taken` gives some of the elements."""
     if length == 1:
         return taken(slice(0, 1))
     half = length // 2
-    pairs = _combine(body, taken(slice(0, half)), taken(slice(half, 2 * half)))
-    folded = _fold(body, lambda some: [vectors.part(one, some.start, some.stop - some.start) for one in pairs], half)
+    pairs = _combine(code, taken(slice(0, half)), taken(slice(half, 2 * half)))
+    folded = _fold(code, lambda some: [vectors.part(one, some.start, some.stop - some.start) for one in pairs], half)
     if length % 2:
-        folded = _combine(body, folded, taken(slice(length - 1, length)))
+        folded = _combine(code, folded, taken(slice(length - 1, length)))
     return folded
 
 
 def _across_lanes(
-    state: SplitState, op: ir.Operation, body: ir.Block, partial: Partial, source: Distribution, axis: int
+    state: SplitState, op: ir.Operation, code: ScalarCode, partial: Partial, source: Distribution, axis: int
 ) -> Partial:
     """A step for each bit of the lane's index, from the lowest.
 
@@ -122,10 +122,10 @@ def _across_lanes(
     for mask in sorted(masks):
         if mask == SWAPPED and swaps and folded != mask - 1:
             halves = [[fragment_compute.half(vector, upper=upper) for vector in partial] for upper in (False, True)]
-            partial = _combine(body, *halves)
+            partial = _combine(code, *halves)
             continue
         others = [fragment_compute.exchange(vector, mask, equal_below=folded == mask - 1) for vector in partial]
-        partial = _combine(body, partial, others)
+        partial = _combine(code, partial, others)
         folded |= mask
     return partial
 
@@ -133,7 +133,7 @@ def _across_lanes(
 def _across_waves(
     state: SplitState,
     op: ir.Operation,
-    body: ir.Block,
+    code: ScalarCode,
     partial: Partial,
     source: Distribution,
     result: Distribution,
@@ -155,16 +155,16 @@ def _across_waves(
         [registers.gather(range(row * waves, (row + 1) * waves)) for registers in gathered]
         for row in range(result.registers)
     ]
-    folded = [_in_order(body, row, waves) for row in rows]
+    folded = [_in_order(code, row, waves) for row in rows]
     if len(folded) == 1:
         return folded[0]
     return [vectors.from_elements([vectors.element(row[tile], 0) for row in folded]) for tile in range(len(partial))]
 
 
-def _in_order(body: ir.Block, values: Partial, count: int) -> Partial:
+def _in_order(code: ScalarCode, values: Partial, count: int) -> Partial:
     total = [vectors.part(value, 0, 1) for value in values]
     for position in range(1, count):
-        total = _combine(body, total, [vectors.part(value, position, 1) for value in values])
+        total = _combine(code, total, [vectors.part(value, position, 1) for value in values])
     return total
 
 

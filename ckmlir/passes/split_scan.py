@@ -21,7 +21,7 @@ from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.types import LdsType, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
-from ckmlir.passes.elementwise import apply_region
+from ckmlir.passes.elementwise import ScalarCode
 from ckmlir.passes.framework import fail
 from ckmlir.passes.registers import Registers
 from ckmlir.passes.split_memory import read_lds, write_lds
@@ -71,12 +71,12 @@ class _Scan:
     def __post_init__(self) -> None:
         self.axis = integer_of(self.op, "axis")
         self.source = tile_of(self.op.operands[0]).placed
-        self.body = self.op.regions[0].blocks[0]
+        self.code = ScalarCode(self.op.regions[0].blocks[0])
         every = list(range(self.source.registers))
         self.totals = [self.state.of(operand).gather(every) for operand in self.op.operands]
         self.places = [every]
         self.before = [None if "identity" in self.op.attributes else self.totals]
-        self.commutes = _commutes(self.body)
+        self.commutes = _commutes(self.code)
 
     def combine(self, left: Partial | None, right: Partial | None) -> Partial | None:
         """The combiner, where None is nothing."""
@@ -85,8 +85,7 @@ class _Scan:
         return self._both(left, right)
 
     def _both(self, left: Partial, right: Partial) -> Partial:
-        arguments = dict(zip(self.body.arguments, [*left, *right], strict=True))
-        return apply_region(self.body, vectors.length_of(left[0]), arguments, {})
+        return self.code.apply(vectors.length_of(left[0]), [*left, *right])
 
     # -- the three kinds of digits
 
@@ -210,10 +209,10 @@ class _Scan:
             self.state.bind(result, Registers.scatter(pieces, tile_of(result).element))
 
 
-def _commutes(body: ir.Block) -> bool:
+def _commutes(code: ScalarCode) -> bool:
     """Whether the combiner is known to give the same bits with its operands exchanged."""
-    operations = [one.operation for one in body.operations]
-    return len(operations) == 2 and operations[0].name in COMMUTATIVE
+    names = code.names
+    return len(names) == 1 and names[0] in COMMUTATIVE
 
 
 def _taken(partial: Partial, members: Sequence[int]) -> Partial:

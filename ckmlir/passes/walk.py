@@ -143,6 +143,11 @@ def waves_of(function: ir.Operation) -> int:
         fail(function, f"the kernel {problem}: its workgroup's waves, `ck.waves = 4 : i32`")
 
 
+def has_control(module: ir.Module) -> bool:
+    """Whether any kernel has loops or branches that are not blocks yet."""
+    return any(op.name in STRUCTURED for function in functions(module) for op in operations(function))
+
+
 Blocks = list[list[ir.Operation]]
 """The operations of each block of a control-flow graph, listed once: the bindings take longer to list an operation than
 most passes to look at one."""

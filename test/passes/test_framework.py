@@ -73,6 +73,34 @@ class Refuse(Pass):
                 raise PassFailure("after that")
 
 
+@dataclass(frozen=True)
+class OfControl(Pass):
+    """Looks at loops and branches alone, and says that it has."""
+
+    name: ClassVar[str] = "ck-test-of-control"
+    of_control: ClassVar[bool] = True
+
+    def apply(self, module: ir.Module) -> None:
+        module.operation.attributes["looked"] = ir.UnitAttr.get()
+
+
+@dataclass(frozen=True)
+class MakesBranch(Pass):
+    """A pass of others, behind which there is a branch."""
+
+    name: ClassVar[str] = "test-makes-branch"
+
+    def apply(self, module: ir.Module) -> None:
+        first = module.body.operations[0].operation.regions[0].blocks[0].operations[0]
+        with ir.InsertionPoint(first), first.location:
+            i1 = ir.IntegerType.get_signless(1)
+            made = {"value": ir.IntegerAttr.get(i1, 1)}
+            condition = ir.Operation.create("arith.constant", results=[i1], attributes=made).result
+            branch = ir.Operation.create("scf.if", operands=[condition], regions=2)
+            with ir.InsertionPoint(branch.regions[0].blocks.append()):
+                ir.Operation.create("scf.yield")
+
+
 @pytest.fixture(autouse=True)
 def _register(monkeypatch: pytest.MonkeyPatch) -> None:
     for cls in (Options, Required, Refuse):
@@ -199,6 +227,17 @@ def test_passes_of_ours_and_of_mlir_run_in_one_pipeline(module: ir.Module) -> No
     assert 'chip = "gfx942"' in str(module)
     assert [name for name, _ in run.timings] == ["ck-test-required{chip=gfx942}", "cse"]
     assert "total" in run.timing_report()
+
+
+def test_passes_about_control_are_spared_where_there_is_none(module: ir.Module) -> None:
+    run = run_pipeline(module, [OfControl(), Required("x"), OfControl()])
+    assert [name for name, _ in run.timings] == [OfControl.name, "ck-test-required{chip=x}", OfControl.name]
+    assert "looked" not in module.operation.attributes
+    run_pipeline(module, [OfControl(), MakesBranch(), OfControl()])
+    assert "looked" in module.operation.attributes
+    del module.operation.attributes["looked"]
+    run_pipeline(module, [OfControl()])
+    assert "looked" in module.operation.attributes
 
 
 def test_artifacts_are_the_ir_after_their_step(module: ir.Module) -> None:
