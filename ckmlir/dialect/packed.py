@@ -142,9 +142,7 @@ def pack(source: ir.Value, format_: str) -> ir.Value:
     return value("ck.pack", TileType(lengths, octet, lies).mlir(), [source], {"format": string(format_)})
 
 
-def unpack_fragment(
-    source: ir.Value, format_: str, element: ir.Type | None = None, exponent: int = 0
-) -> ir.Value:
+def unpack_fragment(source: ir.Value, format_: str, element: ir.Type | None = None, exponent: int = 0) -> ir.Value:
     """A vector of bytes as f32, or another type, times 2^exponent."""
     count = PACKED[format_].count(source.type.shape[0])
     wide = vector_type(count, element or ir.F32Type.get())

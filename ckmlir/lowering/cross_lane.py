@@ -126,8 +126,6 @@ def _move(state: Lowering, word: ir.Value, mask: int, equal_below: bool) -> ir.V
         pattern = constant_integer(0x1F | mask << 10, word.type)
         return value("rocdl.ds_swizzle", word.type, [word, pattern])
     assert state.lane is not None
-    other = arith.xori(
-        state.lane, constant_integer(mask, word.type)
-    )
+    other = arith.xori(state.lane, constant_integer(mask, word.type))
     address = arith.shli(other, constant_integer(2, word.type))
     return value("rocdl.ds_bpermute", word.type, [address, word])

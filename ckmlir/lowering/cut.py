@@ -39,9 +39,7 @@ def lower_cut(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     return [changed_where_any(op, some, source, chosen)]
 
 
-def _chosen(
-    source: ir.Value, places: Sequence[tuple[int, ir.Value]], other: ir.Attribute, *, front: bool
-) -> ir.Value:
+def _chosen(source: ir.Value, places: Sequence[tuple[int, ir.Value]], other: ir.Attribute, *, front: bool) -> ir.Value:
     """Elements on the right side of their limits, and another number. A few comparisons stand before the selections by
     them, so that no selection waits for its comparison (`short_vectors.AT_A_TIME`): the number passes through empty
     inline assembly that takes all of their masks."""

@@ -169,9 +169,7 @@ def segment_sum(x: Any, offsets: Any, *, out: Any = None, stream: object = None)
 
 
 @differentiable
-def scatter_rows(
-    x: Any, ids: Any, rows: int, *, op: str = "add", out: Any = None, stream: object = None
-) -> Any:
+def scatter_rows(x: Any, ids: Any, rows: int, *, op: str = "add", out: Any = None, stream: object = None) -> Any:
     """Rows put, or added up, where their numbers say: row r of the result is that of x whose number is r, or their sum.
 
     It is the gradient of `embedding` for the table, and `torch.index_add` to zeros.

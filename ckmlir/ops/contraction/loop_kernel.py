@@ -101,9 +101,7 @@ def is_early(schedule: Schedule) -> bool:
     return through and bool(aheads) and min(aheads) > schedule.ahead_of("to_lds")
 
 
-def first_loads(
-    accumulation: Accumulation, a: Operand, matrices: Sequence[Operand], begin: Scalar
-) -> list[Carried]:
+def first_loads(accumulation: Accumulation, a: Operand, matrices: Sequence[Operand], begin: Scalar) -> list[Carried]:
     """What the first step of `contract` loads, for callers that load it ahead of the call."""
     return _leaves(_loads(accumulation, a, matrices, begin))
 

@@ -179,7 +179,5 @@ def _places(spec: ContractionSpec, product: Mma, work: Work, chosen: Any) -> Map
             told, length = work.listed.get(one.name), spec.block[along]
             index = None if told is None else told.index(origin, length)
             count = size if told is None else told.count
-            found[one.operand] = Place(
-                one, pointer, pitch, count, work.sizes["k"], origin, length, along, lies, index
-            )
+            found[one.operand] = Place(one, pointer, pitch, count, work.sizes["k"], origin, length, along, lies, index)
     return found

@@ -90,9 +90,7 @@ class ShuffleB(Operator[ShuffleProblem, ShuffleSpec]):
         pitch = values["ldb"] or least
         if pitch < least:
             raise RequestError(f"ldb={pitch}: rows of array b have {least} elements; expected at least that")
-        problem = ShuffleProblem(
-            values["n"], values["k"], values["dtype"], values["layout"], pitch, values["columns"]
-        )
+        problem = ShuffleProblem(values["n"], values["k"], values["dtype"], values["layout"], pitch, values["columns"])
         self.arrays(problem)  # refuses what is too large
         return problem
 

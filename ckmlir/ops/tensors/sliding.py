@@ -259,9 +259,7 @@ def window_view(
     return slide(view(given.x, lengths, [*strides, 1]), given, positions, padded=spec.padded)
 
 
-def slide(
-    images: View, given: Any, positions: Sequence[Scalar | int], *, padded: bool, few: int = 0
-) -> View:
+def slide(images: View, given: Any, positions: Sequence[Scalar | int], *, padded: bool, few: int = 0) -> View:
     """Images (n, spatial…, rest…) as (n, positions…, window…, rest…); `given` has the numbers named in `PARAMETERS` for
     each spatial dimension. `few`: see `View.embed`; only of padded ones.
     """

@@ -89,9 +89,7 @@ ONE_RANGE = ("causal", "window")
 """Masks under which keys that some query attends to follow each other."""
 
 
-def attended(
-    spec: FmhaBwdSpec, given: Any, form: Form, work: Work, low: Scalar, high: Scalar
-) -> tuple[Scalar, Scalar]:
+def attended(spec: FmhaBwdSpec, given: Any, form: Form, work: Work, low: Scalar, high: Scalar) -> tuple[Scalar, Scalar]:
     """Of the keys from `low` to `high` those that some query attends to, in whole blocks from `low` on.
 
     Where there are no queries it is none: rows beside them are filled with zeros, which times V may be NaN.
