@@ -286,6 +286,19 @@ def test_parts_know_that_they_begin_with_steps() -> None:
     assert 32 * mix["salu"] <= 10 * mix["mfma"]
 
 
+@pytest.mark.parametrize(("chip", "keys", "schedule"), [
+    ("gfx942", {"c": 128, "k": 128}, "compv6"),
+    ("gfx942", {"c": 128, "k": 256, "strides": 2}, "compv4"),  # 392 blocks in four classes, which count as three
+    ("gfx90a", {"c": 128, "k": 256, "strides": 2}, "compv6"),
+    ("gfx90a", {"n": 8, "c": 512, "k": 128, "strides": 3}, "compv6"),  # a place of the window in each class
+    ("gfx942", {"c": 128, "k": 120}, "compv4"),  # places change within steps
+])  # fmt: skip
+def test_short_sums_have_two_workgroups_a_compute_unit(chip: str, keys: dict[str, Any], schedule: str) -> None:
+    """As plain products have; classes of places count as if all had the longest sums."""
+    spec = OPERATOR.spec(OPERATOR.problem(**{"n": 64, "image": (28, 28), **keys}), get_target(chip))
+    assert (spec.block[:2], spec.schedule) == ((128, 128), schedule)
+
+
 def requested(chip: str, keys: dict[str, Any]) -> CompiledKernel:
     """The kernel of a request."""
     target = get_target(chip)

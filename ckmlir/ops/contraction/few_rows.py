@@ -112,7 +112,9 @@ def _parts(wish: Wish, shape: tuple[int, int, int], schedule: str, target: Targe
 def _low(wish: Wish, block: tuple[int, int, int], target: Target) -> LowBlocks:
     lengths, held = (wish.m, wish.n, wish.k), (wish.dtype, bits_of(wish.dtype), wish.load_bytes)
     count = wish.batch * max(len(wish.products), 1)
-    return low_blocks(lengths, count, block, held, target, merged=wish.merged, factors=wish.factors)
+    return low_blocks(
+        lengths, count, block, held, target, merged=wish.merged, factors=wish.factors, idle=wish.idle
+    )  # fmt: skip
 
 
 def _is_wide(wish: Wish) -> bool:

@@ -102,6 +102,7 @@ class LowBlocks(Struct, frozen=True):
         matrices: bytes of A and B.
         sums: elements of C.
         few: whether C has few rows.
+        idle: more blocks in the launch, which have nothing to sum.
     """
 
     rows: int
@@ -114,6 +115,7 @@ class LowBlocks(Struct, frozen=True):
     matrices: int
     sums: int
     few: bool = True
+    idle: int = 0
 
     @property
     def tiles(self) -> int:
@@ -132,7 +134,9 @@ class LowBlocks(Struct, frozen=True):
         waves = min(self.tiles, target.simds)
         held = max(min(target.lds_bytes // (loop.buffers * each), MOST_WAVES // waves), 1)
         rounds = ceil_div(own, held)
-        chain = rounds * steps * self._step(loop, each, waves, target)
+        launched = ceil_div((max(self.blocks, 1) + self.idle) * parts, target.compute_units)
+        idle = ceil_div(launched, held) - rounds
+        chain = rounds * steps * self._step(loop, each, waves, target) + idle * LATER
         multiplied = steps * self.products * ceil_div(own * self.tiles, target.simds) / loop.reached
         near = own * steps * each / NEAR
         workgroups = max(self.blocks, 1) * parts
@@ -190,19 +194,20 @@ def is_few(lengths: tuple[int, int, int], count: int, block: tuple[int, int, int
 
 def low_blocks(
     lengths: tuple[int, int, int], count: int, block: tuple[int, int, int], held: tuple[str, int, int], target: Target,
-    *, merged: bool, factors: int = 1,
+    *, merged: bool, factors: int = 1, idle: int = 0,
 ) -> LowBlocks:  # fmt: skip
     """Blocks of so many products (m, n, k) whose A and B are of a type, held in so many bits and loaded by so many
     bytes. `merged`: of merged dimensions, such as patches, which come from memory once for many places of a window:
-    that is not counted. `factors`: matrices B, which count as one with as many times the columns.
+    that is not counted. `factors`: matrices B, which count as one with as many times the columns. `idle`: more products
+    in the launch, which have nothing to sum.
     """
     m, n, k = lengths[0], factors * lengths[1], lengths[2]
     rows, columns, depth = block[0], factors * block[1], block[2]
-    dtype, bits, load_bytes = held
+    (dtype, bits, load_bytes), each = held, ceil_div(m, rows) * ceil_div(n, columns)
     return LowBlocks(
-        rows, columns, ceil_div(k, depth), max(depth * bits // 8, 1), count * ceil_div(m, rows) * ceil_div(n, columns),
+        rows, columns, ceil_div(k, depth), max(depth * bits // 8, 1), count * each,
         tile_cycles(dtype, depth, target), load_bytes, 0 if merged else count * (m + n) * k * bits // 8,
-        count * m * n, m <= MOST_ROWS,
+        (count + idle) * m * n, m <= MOST_ROWS, idle * each,
     )  # fmt: skip
 
 

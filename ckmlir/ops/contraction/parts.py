@@ -45,7 +45,10 @@ def parts_that_pay(problem: Problem, schedule: str, block: tuple[int, int, int],
     merged = bool(problem.merged or problem.windows)
     if is_low(lengths, block) or is_few(lengths, count, block, target):
         held = (problem.taken(target) or problem.dtype, bits, problem.load_bytes)
-        low = low_blocks(lengths, count, block, held, target, merged=merged, factors=problem.products)
+        idle = problem.idle_classes * math.prod(problem.batch)
+        low = low_blocks(
+            lengths, count, block, held, target, merged=merged, factors=problem.products, idle=idle
+        )  # fmt: skip
         found = low.best_parts(schedule, target)
     else:
         # What is loaded of patches comes from memory once for many places of a window, and saves less than it counts.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -312,26 +313,22 @@ class Problem(Struct, frozen=True):
         """All arrays, by `names`."""
         if self.merged is not None:
             return self.merged.arrays
-        sides = [self._array(one.name, one.shape(self.m, self.n), one.strides(), one.dtype, "in") for one in self.side]
-        scales = [
-            self._array(one.name, one.shape(self._rows(one), self.k), one.strides(), one.dtype, "in")
-            for one in self.scaling
-        ]
-        operands = tuple(
-            self._array(one.name, one.shape(self._rows(one), self.k), one.strides(), one.dtype, "in")
-            for one in self.sources
-        )
         return (
-            *(operands or self._matrices()),
+            *(self._of_rows(self.sources) or self._matrices()),
             *self._index(),
-            *scales,
+            *self._of_rows(self.scaling),
             *(
                 self._array(name, one.shape(self._rows(one), self.k), one.strides(), one.zeros, "in")
                 for one in self.scaling
                 for name in one.zero_names
             ),
-            *sides,
+            *(self._array(one.name, one.shape(self.m, self.n), one.strides(), one.dtype, "in") for one in self.side),
             *(self._array(name, (self.m, self.n), (self.ldc, 1), self.out, "out") for name in self.outputs),
+        )
+
+    def _of_rows(self, some: Sequence[Source | Scale]) -> tuple[ArraySpec, ...]:
+        return tuple(
+            self._array(one.name, one.shape(self._rows(one), self.k), one.strides(), one.dtype, "in") for one in some
         )
 
     def _matrices(self) -> tuple[ArraySpec, ...]:
@@ -376,8 +373,13 @@ class Problem(Struct, frozen=True):
 
     @property
     def classes(self) -> int:
-        """Classes of blocks, of which `m` are the rows of the one that has the most."""
+        """Classes of blocks, of which `m` are the rows of the one that has the most: as if all had the longest sums."""
         return 1
+
+    @property
+    def idle_classes(self) -> int:
+        """Classes beyond these, as if they had nothing to sum."""
+        return 0
 
     @property
     def longest_sum(self) -> int:

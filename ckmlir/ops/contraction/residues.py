@@ -130,6 +130,11 @@ class Residues(Struct, frozen=True):
         return prod(-(-places // one) for places, one in zip(sliding.window, every, strict=True))
 
     @property
+    def even_classes(self) -> int:
+        """As many as would have all places of the window if each had as many as the class that meets the most."""
+        return min(-(-prod(self.sliding.window) // self.most_places), self.classes)
+
+    @property
     def _longest(self) -> tuple[int, ...]:
         """See `GEOMETRY`; 0 where an image is shorter than that."""
         sliding = self.sliding

@@ -52,7 +52,7 @@ class Wish(NamedTuple):
         layout: of A, B and C.
         load_bytes: of the widest load that the rows of both A and B allow.
         batch: products like it in the same launch, one for each class of rows.
-        classes: of rows, whose sums have different lengths: `k` is the longest.
+        idle: more of them that have nothing to sum.
         group: elements along K whose sums have accumulators of their own, scaled before they are added; 0: none.
         column_scales: whether a block of columns takes several scales of such a group.
         scale_load: scales of the shortest load of those of groups of A's rows and B's columns; 0 where A's rows have
@@ -113,7 +113,7 @@ class Wish(NamedTuple):
     products: tuple[tuple[int, int], ...] = ()
     parts: int | None = None
     factors: int = 1
-    classes: int = 1
+    idle: int = 0
 
     def blocks(self, size: int) -> int:
         """Of so many rows and columns, those that the launch has."""
@@ -178,7 +178,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         mixed=sum(map(_is_mixed, ("a", "b"), (problem,) * 2)),
         parts=problem.split_k,
         factors=problem.products,
-        classes=problem.classes,
+        idle=math.prod(problem.batch) * problem.idle_classes,
     )  # fmt: skip
 
 

@@ -76,7 +76,12 @@ class ConvolutionProblem(Problem, frozen=True):
     @property
     def classes(self) -> int:
         """See `Problem`."""
-        return self.windows.classes if isinstance(self.windows, Residues) else 1
+        return self.windows.even_classes if isinstance(self.windows, Residues) else 1
+
+    @property
+    def idle_classes(self) -> int:
+        """See `Problem`."""
+        return self.windows.classes - self.windows.even_classes if isinstance(self.windows, Residues) else 0
 
     @property
     def longest_sum(self) -> int:
