@@ -3,7 +3,7 @@
 from math import gcd
 
 from ckmlir.dialect import fragment_compute, fragment_lds
-from ckmlir.dialect.build import integer_of, registers_of, string, text_of
+from ckmlir.dialect.build import integer_of, producer, registers_of, string, text_of
 from ckmlir.dialect.distribution_maps import broadcast_map, register_map
 from ckmlir.dialect.lane_rows import row_map
 from ckmlir.dialect.lds_layout import LdsLayout
@@ -87,8 +87,9 @@ def split_broadcast(state: SplitState, op: ir.Operation) -> None:
     registers = state.of(op.operands[0])
     chunk = gcd(len(homes), CARRIED_CHUNK)
     whole = range(0, len(homes), registers.chunk)
-    if registers.chunk > 1 and all(registers.is_chunk(homes[start : start + registers.chunk]) for start in whole):
-        chunk = registers.chunk  # they stay what they are: together they would mostly be taken apart again
+    stays = registers.chunk > 1 and _is_loaded(op.operands[0])
+    if stays and all(registers.is_chunk(homes[start : start + registers.chunk]) for start in whole):
+        chunk = registers.chunk  # together what was loaded would mostly be taken apart again
     made: dict[tuple[int, ...], ir.Value] = {}
     chunks: list[ir.Value] = []
     for start in range(0, len(homes), chunk):
@@ -97,6 +98,14 @@ def split_broadcast(state: SplitState, op: ir.Operation) -> None:
             made[numbers] = registers.gather(numbers)
         chunks.append(made[numbers])
     state.bind(op.results[0], Registers(chunks, chunk, result.element))
+
+
+def _is_loaded(tile: ir.Value) -> bool:
+    """Whether a tile comes from memory, as it is or as another type."""
+    owner = producer(tile)
+    while owner is not None and owner.name == "ck.cast":
+        owner = producer(owner.operands[0])
+    return owner is not None and owner.name == "ck.load"
 
 
 def split_slice(state: SplitState, op: ir.Operation) -> None:

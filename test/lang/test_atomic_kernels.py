@@ -106,7 +106,7 @@ def test_float_maximum_of_zeros_and_infinities() -> None:
 
 
 @pytest.mark.parametrize(("chip", "kind", "dtype", "message"), [
-    ("gfx90a", "add", "bf16", r"atomic add of bf16: gfx90a has no .*packed bf16 atomic add.*; gfx942, gfx950 has"),
+    ("gfx90a", "add", "bf16", r"atomic add of bf16: gfx90a has no .*packed bf16 atomic add.*; gfx942, gfx950 have"),
     ("gfx942", "add", "i8", "no chip here has an atomic add of i8; there are those of f32, f64, i32, i64, f16, bf16"),
     ("gfx942", "max", "f16", "no chip here has an atomic max of f16; there are those of f32, f64, i32, i64"),
 ])  # fmt: skip

@@ -151,9 +151,9 @@ def test_places_are_found_once(c: int, valu: int, salu: int) -> None:
 
 @pytest.mark.parametrize(("operator", "keys", "valu"), [
     ("conv_fwd", {"n": 32, "c": 3, "k": 64, "image": (224, 224), "window": 7, "strides": 2, "pads": 3}, 478),
-    ("conv_fwd", {"n": 32, "g": 126, "c": 1, "k": 1, "image": (56, 56)}, 486),
+    ("conv_fwd", {"n": 32, "g": 126, "c": 1, "k": 1, "image": (57, 57)}, 486),
     pytest.param("conv_fwd", {"n": 32, "c": 128, "k": 128, "image": (28, 28)}, 320, marks=pytest.mark.full),
-    pytest.param("conv_fwd", {"n": 32, "g": 128, "c": 1, "k": 1, "image": (56, 56)}, 535, marks=pytest.mark.full),
+    pytest.param("conv_fwd", {"n": 32, "g": 128, "c": 1, "k": 1, "image": (57, 57)}, 535, marks=pytest.mark.full),
     pytest.param("conv_bwd_data", {"n": 32, "c": 128, "k": 128, "image": (28, 28)}, 622, marks=pytest.mark.full),
 ])  # fmt: skip
 def test_lanes_share_positions(operator: str, keys: dict[str, Any], valu: int) -> None:
@@ -246,7 +246,8 @@ def test_no_listed_kernel_spills(chip: str, align: int) -> None:
     target = get_target(chip)
     specs = OPERATOR.kernels(target)
     words = {spec.windows.rpartition(":")[0] for spec in specs}
-    assert words == {"", "forward:2:few", "forward:2:padded", "forward:3:few", "depthwise:2:few:1"}
+    depthwise = {"depthwise:2:few:1", "depthwise:2:few:1:1"}  # those with strips have a word more
+    assert words == {"", "forward:2:few", "forward:2:padded", "forward:3:few", *depthwise}
     for spec in specs:
         if spec.dtype == "f16" and spec.align[0] <= align:
             kernel = compile_kernel(OPERATOR, spec, target)
