@@ -52,7 +52,7 @@ def resting_memory(operations: int, branches: bool) -> Iterator[None]:
         operations: of INTEGER_ARITHMETIC in the kernel.
         branches: whether it has more than one block, and so perhaps loops.
     """
-    heap = _heap()
+    heap = glibc_heap()
     if heap is None:
         yield
         return
@@ -68,7 +68,7 @@ def resting_memory(operations: int, branches: bool) -> Iterator[None]:
 
 
 @cache
-def _heap() -> tuple[Any, Any] | None:
+def glibc_heap() -> tuple[Any, Any] | None:
     """malloc and free where they are glibc's, called without giving up Python's lock, which would cost more.
 
     malloc's argument has no declared type: a call takes three fifths of the time, and sizes here fit into the int of

@@ -274,7 +274,7 @@ Step = Fill | PackOnHost | OwnKernel | Run
 
 
 def require_operator(operator: object) -> None:
-    """Raise RequestError for what is no operator, such as the name of one."""
+    """Raise RequestError for anything but an operator, such as an operator's name."""
     if not isinstance(operator, Operator):
         raise RequestError(f"an operator is what find_operator('gemm') gives, got {operator!r}")
 

@@ -93,13 +93,13 @@ def test_the_stock_is_as_large_as_the_kernel_asks_for_and_given_back(monkeypatch
         held.add(len(asked))
         return len(asked)
 
-    monkeypatch.setattr(resting_memory, "_heap", lambda: (allocate, held.remove))
+    monkeypatch.setattr(resting_memory, "glibc_heap", lambda: (allocate, held.remove))
     with resting_memory.resting_memory(5000, branches=False):
         pieces = 2 * 5000 * resting_memory.PIECES_PER_OPERATION
         assert [asked.count(size) for size in resting_memory.INSTRUCTION_BYTES] == [pieces] * 2
         assert len(held) == pieces
     assert not held
-    monkeypatch.setattr(resting_memory, "_heap", lambda: None)  # another allocator than glibc's
+    monkeypatch.setattr(resting_memory, "glibc_heap", lambda: None)  # another allocator than glibc's
     with resting_memory.resting_memory(5000, branches=True):
         pass
 
@@ -116,7 +116,7 @@ def test_small_kernels_get_a_stock_that_loops_may_outgrow(
         asked.append(size)
         return len(asked)
 
-    monkeypatch.setattr(resting_memory, "_heap", lambda: (allocate, lambda piece: None))
+    monkeypatch.setattr(resting_memory, "glibc_heap", lambda: (allocate, lambda piece: None))
     with resting_memory.resting_memory(1, branches):
         assert [asked.count(size) for size in resting_memory.INSTRUCTION_BYTES] == [2 * least] * 2
 
@@ -125,7 +125,7 @@ FAULTS = """
 import ctypes, resource
 from ckmlir.lowering import resting_memory
 
-allocate, free = resting_memory._heap()
+allocate, free = resting_memory.glibc_heap()
 
 def taken_and_given_back():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -141,7 +141,7 @@ print(taken_and_given_back())
 """
 
 
-@pytest.mark.skipif(resting_memory._heap() is None, reason="the heap is not glibc's")
+@pytest.mark.skipif(resting_memory.glibc_heap() is None, reason="only glibc's heap is told what to keep")
 def test_the_heap_keeps_what_a_compilation_takes() -> None:
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_TUN"))}
     run = subprocess.run([sys.executable, "-c", FAULTS], env=environment, capture_output=True, text=True, check=True)

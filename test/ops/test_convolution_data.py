@@ -236,7 +236,7 @@ OF_VOLUMES: list[dict[str, Any]] = [
     {"c": 7, "k": 96, "dtype": "f32", "out": "f16", "op": "tanh(acc)*beta"}, {"c": 1, "k": 8, "g": 33, "dtype": "f32"},
     NAMED,
 ]  # fmt: skip
-IN_LANES = pytest.mark.xfail(strict=True, reason="two scalar registers are kept in lanes")
+IN_LANES = pytest.mark.xfail(strict=True, reason="two scalar registers are kept in lanes (docs/testing.md)")
 
 
 @pytest.mark.full

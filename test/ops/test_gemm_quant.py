@@ -331,7 +331,7 @@ COLUMNS = {"a_scale": "1x128", "b_scale": "1x128"}
     )),
     pytest.param(
         "gemm_quant", {**LARGE, **COLUMNS, "layout": "RRR", "dtype": "bf8", "out": "f32"},
-        marks=[pytest.mark.full, pytest.mark.xfail(strict=True, reason="264 registers (docs/testing.md)")],
+        marks=[pytest.mark.full, pytest.mark.xfail(strict=True, reason="264 registers: one workgroup a unit")],
     ),
 ])  # fmt: skip
 def test_scales_of_columns_leave_room_for_another_workgroup(name: str, keys: dict[str, Any]) -> None:

@@ -126,10 +126,12 @@ def test_what_is_no_problem_or_operator_is_refused(device: Device) -> None:
         with pytest.raises(RequestError, match=r"gemm: a problem is what find_operator\('gemm'\)\.problem"):
             Executable(device, GEMM, wrong)
     executable.close()
+    name: Any = "gemm"
     with pytest.raises(RequestError, match=r"an operator is what find_operator\('gemm'\) gives, got 'gemm'"):
-        Executable(device, "gemm", problem)  # type: ignore[arg-type]
+        Executable(device, name, problem)
+    name = "sim"
     with pytest.raises(RequestError, match=r"a device is what open_device\('sim', 'gfx942'\) gives, got 'sim'"):
-        Executable("sim", GEMM, problem)  # type: ignore[arg-type]
+        Executable(name, GEMM, problem)
 
 
 def test_a_specification_of_the_users(device: Device) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ckmlir.ops.arrays import ArraySpec, alignment
+from ckmlir.ops.arrays import ALIGNMENT, ArraySpec, alignment
 from ckmlir.ops.contraction.block_sizes import CACHE_LINE
 from ckmlir.ops.contraction.contraction_spec import (
     accumulator_names,
@@ -258,7 +258,7 @@ class Problem(Struct, frozen=True):
             return widest["a"], widest["b"], widest["c"]
         if self.sources:
             widths = [(one.operand, one.aligned(self._rows(one), self.k)) for one in self.sources if one.is_matrix]
-            of_a, of_b = (min(16 // a, *(width for operand, width in widths if operand == name)) for name in "ab")
+            of_a, of_b = (min(ALIGNMENT // a, *(width for one, width in widths if one == name)) for name in "ab")
             return of_a, of_b, alignment(out, self.ldc, self.n)
         matrices = [distance for name in self.operands[1:] for distance in self._distances(name)]
         lda, ldb = self._pitches
