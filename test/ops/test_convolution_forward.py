@@ -165,6 +165,20 @@ def test_lanes_share_positions(operator: str, keys: dict[str, Any], valu: int) -
     assert instruction_mix(disassemble(kernel.code_object, kernel.kernel_name))["valu"] <= valu
 
 
+@pytest.mark.parametrize(("keys", "schedule"), [
+    ({"c": 256}, "straight"), ({"c": 128, "dtype": "fp8"}, "straight"),
+    ({"c": 96}, "compv4"),  # places of the window change within steps
+])  # fmt: skip
+def test_weights_go_past_lds_on_gfx950(keys: dict[str, Any], schedule: str) -> None:
+    """Where LDS would be the limit, as of plain products; nothing is spilled."""
+    target = get_target("gfx950")
+    spec = OPERATOR.spec(OPERATOR.problem(**{"n": 32, "k": 256, "image": (20, 20), **keys}), target)
+    assert (spec.block[:2], spec.schedule) == ((128, 128), schedule)
+    kernel = compile_kernel(OPERATOR, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count) == (0, 0)
+
+
 def test_parts_of_patches_are_one_for_a_compute_unit() -> None:
     """Two where LDS holds two workgroups take longer; of plain matrices they do not."""
     few = {"n": 32, "c": 256, "k": 256, "image": (14, 14)}

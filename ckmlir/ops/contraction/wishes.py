@@ -72,7 +72,6 @@ class Wish(NamedTuple):
         reads_turn: of A and of B, whether reads of LDS turn them instead.
         merged: whether A or B is a matrix of merged dimensions, whose digits go round the loop: not of patches that a
             step has one place of the window of, which cost lanes nothing.
-        patches: whether A or B is a matrix of patches of images.
         computed: whether A or B is an expression of arrays, computed on the way to LDS.
         numbered: of A and B those whose expression has a number for each k, beside single elements across K.
         mixed: of A and B those whose expression has matrices along K and across it, one kind of which is loaded singly.
@@ -106,7 +105,6 @@ class Wish(NamedTuple):
     turned: bool = False
     reads_turn: tuple[bool, ...] = (False, False)
     merged: bool = False
-    patches: bool = False
     computed: bool = False
     numbered: int = 0
     mixed: int = 0
@@ -173,7 +171,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
         turned=any(one and not read for one, read in turned), reads_turn=tuple(read for _, read in turned),
         merged=bool(problem.merged or problem.windows) and not problem.has_place_each_step,
-        patches=bool(problem.windows), computed=not all(expression.isidentifier() for expression in problem.combine),
+        computed=not all(expression.isidentifier() for expression in problem.combine),
         numbered=sum(map(_is_numbered, ("a", "b"), (problem,) * 2)),
         mixed=sum(map(_is_mixed, ("a", "b"), (problem,) * 2)),
         parts=problem.split_k,
