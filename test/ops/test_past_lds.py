@@ -49,7 +49,7 @@ PLAIN: list[tuple[str, str, dict[str, Any], bool]] = [
     ("gemm", "gfx950", {"lda": 1032}, False), ("gemm", "gfx950", {"layout": "RRR"}, False),
     ("gemm", "gfx950", {"dtype": "f32"}, False), ("gemm", "gfx942", {}, False),
     ("gemm", "gfx942", {"dtype": "fp8"}, False), ("gemm", "gfx950", {"wave": "2x2"}, False),
-    ("gated_gemm", "gfx950", {}, False), ("streamk_gemm", "gfx950", {}, False),
+    ("gated_gemm", "gfx950", {}, False), ("streamk_gemm", "gfx950", {}, True),
     ("grouped_gemm", "gfx950", {"m": "3000,200"}, False),
 ]
 

@@ -13,14 +13,16 @@ from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS
-from ckmlir.ops.gemm.streamk_gemm import REDUCTIONS, Shares
+from ckmlir.ops.gemm.streamk_gemm import REDUCTIONS, Shares, sharers_that_pay
 from ckmlir.ops.plan import FillStep, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.runtime.timing import OperatorModel
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
+from ckmlir.sim.timing.parameters import load
 from ckmlir.targets import get_target
 
 STREAM = find_operator("streamk_gemm")
@@ -145,12 +147,62 @@ def test_all_steps_are_dealt_out_evenly(blocks: int, depth: int, workgroups: int
     """Whole blocks and steps together are all there are; no two workgroups differ by more than a step."""
     depth = max(depth, 1)
     shares = Shares.of(blocks, depth, workgroups)
-    assert shares.whole * depth + shares.workgroups * shares.steps + shares.longer == blocks * depth
+    assert shares.whole * depth + shares.sharers * shares.steps + shares.longer == blocks * depth
     assert shares.longer < shares.workgroups <= workgroups
     if shares.steps:
-        assert shares.whole % shares.workgroups == 0 and blocks - shares.whole < shares.workgroups
+        assert shares.whole % shares.workgroups == 0 and blocks - shares.whole < shares.workgroups == shares.sharers
     else:
         assert shares.longer == 0 and shares.workgroups == min(blocks, workgroups)
+
+
+@pytest.mark.parametrize(("blocks", "depth", "workgroups", "most", "units", "wanted"), [
+    (16, 64, 512, 4, 256, 64), (16, 64, 512, 16, 256, 256), (64, 64, 512, 16, 256, 512), (38, 64, 304, 4, 304, 152),
+    (64, 16, 512, 16, 256, 256),  # four steps each
+    (138, 64, 512, 4, 256, 512),  # 276 would be two on some compute units and one on others
+    (16, 61, 512, 4, 256, 64), (342, 64, 512, 4, 256, 512), (1, 2, 2, 4, 304, 2),  # no equal parts
+])  # fmt: skip
+def test_how_many_share(blocks: int, depth: int, workgroups: int, most: int, units: int, wanted: int) -> None:
+    """As many of a block as have equal parts of it, that many for a compute unit or all."""
+    assert sharers_that_pay(blocks, depth, workgroups, most, units) == wanted
+
+
+def test_sharers_of_a_request() -> None:
+    """In order four of a block, by pairs up to sixteen; all that a request names, and all where memory adds."""
+    keys: dict[str, Any] = {"m": 2304, "n": 2432, "k": 4096}
+    for more, wanted in (({"reduction": "linear"}, 152), ({}, 304), ({"reduction": "atomic"}, 304),
+                         ({"reduction": "linear", "workgroups": 300}, 300)):  # fmt: skip
+        problem = STREAM.problem(**keys, **more)
+        assert STREAM.shares(problem, STREAM.spec(problem, GFX942), GFX942).sharers == wanted
+
+
+@pytest.mark.parametrize("reduction", ["linear", "tree"])
+def test_sums_of_others_are_on_their_way_while_the_next_are_waited_for(reduction: str) -> None:
+    """In the loop that adds them: loads, then the wait for a flag, then additions."""
+    spec = STREAM.spec(STREAM.problem(m=256, n=256, k=256, reduction=reduction), GFX942)
+    text = str(compile_kernel(STREAM, spec, GFX942, keep=("tile",)).artifacts["tile"])
+    _, _, loop = text.rpartition("scf.while")
+    places = [loop.index(word) for word in ("ck.load", "ck.await_flag", "arith.addf", "ck.release")]
+    assert places == sorted(places)
+
+
+def test_b_goes_past_lds_as_in_gemm() -> None:
+    target = get_target("gfx950")
+    spec = STREAM.spec(STREAM.problem(m=3072, n=3072, k=4096), target)
+    assert (spec.schedule, spec.waves, spec.block) == ("straight", (1, 4), (128, 128, 64))
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("reduction", ["linear", "tree"])
+def test_fewer_cycles_than_a_workgroup_for_each_block(reduction: str) -> None:
+    """Of 1.1 blocks for each workgroup that gfx950 holds, by the model."""
+    parameters, target = load("gfx950"), get_target("gfx950")
+
+    def cycles(name: str, **keys: object) -> float:
+        operator = find_operator(name)
+        problem = operator.problem(m=3072, n=3072, k=4096, **keys)
+        return OperatorModel(operator, problem, target, parameters, mode="sampled").under(parameters).grid.cycles
+
+    assert cycles("streamk_gemm", reduction=reduction) < 0.85 * cycles("gemm", split_k=1)
 
 
 def test_what_is_queued() -> None:

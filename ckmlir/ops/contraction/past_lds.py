@@ -27,8 +27,9 @@ PLAIN, REQUEST_BYTES = "straight", 64
 busy 92 % of the loop otherwise, holds no B then, and A for four waves. By the model on gfx950, cycles of `compv4` and
 of this: bf16 3072 x 3072 x 4096 179006, 160705, 2048 x 2048 x 4096 69273, 66903; fp8 99356, 90535 and 40863, 37793; i8
 96236, 86544; f16 2048 x 4096 x 1024 36130, 30791, 2048 x 2048 x 512 15087, 14039; forward convolution of 32 images of
-20 x 20, 256 to 256 channels by 3 x 3, 44838, 41690. Waves two by two, which take each column of B twice, take 191877,
-with one LDS buffer 171485; 32x32x16, whose lanes take half a request of L1, 226421."""
+20 x 20, 256 to 256 channels by 3 x 3, 44838, 41690; stream-K of 3072 x 3072 x 4096 in f16 152465, 131317. Waves two by
+two, which take each column of B twice, take 191877, with one LDS buffer 171485; 32x32x16, whose lanes take half a
+request of L1, 226421."""
 MOST_OF_ONE_PRODUCT = 4
 """Arrays that its loop loads: A, B, and scales of both."""
 
@@ -48,8 +49,8 @@ def takes_straight(wish: Wish, target: Target) -> bool:
 
 def goes_past_lds(wish: Wish, target: Target) -> bool:
     """Whether LDS would be busy as long as the matrix cores with blocks of 128 x 128, and B may go straight to the
-    registers of waves side by side: one plain product in full vectors along K, where lanes of a short instruction take
-    whole requests of L1; also one of patches where a step has one place of the window.
+    registers of waves side by side: one plain product, be it by stream-K, in full vectors along K, where lanes of a
+    short instruction take whole requests of L1; also one of patches where a step has one place of the window.
     """
     lies = wish.read_layout == wish.layout[:2] == "RC" and wish.in_lines and wish.load_bytes == ACCESS_BYTES
     other = wish.merged or wish.sparse or wish.computed or wish.converts or wish.powers
@@ -57,8 +58,7 @@ def goes_past_lds(wish: Wish, target: Target) -> bool:
     medium = wish.block is None and wish.waves is None and min(wish.m, wish.n) > SMALL
     request = elements_in(REQUEST_BYTES, wish.dtype)
     whole = any(one.n == NARROW and one.k >= request for one in target.mfmas(wish.dtype))
-    alone = not (wish.stays or wish.products)
-    return alone and lies and plain and medium and whole and bound_by_lds("compv4", wish.dtype, target)
+    return not wish.products and lies and plain and medium and whole and bound_by_lds("compv4", wish.dtype, target)
 
 
 def takes_group(wish: Wish, target: Target) -> bool:

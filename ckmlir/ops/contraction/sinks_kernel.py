@@ -15,6 +15,8 @@ from ckmlir.ops.contraction.work_kernel import Share, Work
 
 Write = Callable[[Sequence[Tile], Put], None]
 """Writes the block that accumulators come to, as it is told to put tiles into memory."""
+Distance = Scalar | int
+"""From a workgroup to one behind it."""
 
 
 class Sink(Protocol):
@@ -58,7 +60,7 @@ class Gathered:
     A workgroup leaves the sums of one block at most, in a place of its own: all its blocks but the first begin with it.
     """
 
-    def __init__(self, goes_on: Callable[[Share, Scalar], Scalar], following: Callable[[Scalar], Scalar]) -> None:
+    def __init__(self, goes_on: Callable[[Share, Distance], Scalar], following: Callable[[Scalar], Scalar]) -> None:
         """A workgroup adds the sums of the one `distance` behind it, which begins at 1, as long as it `goes_on`; then
         comes the `following` distance.
         """
@@ -68,16 +70,21 @@ class Gathered:
         """See `Sink`."""
         share = work.share
         assert share is not None
-        with while_loop(lambda distance, *_: self._goes_on(share, distance), carry=[1, *totals]) as gathering:
-            distance, *sums = gathering.carried
-            behind = share.workgroup + distance
-            wait_until(work.distances.flags, behind, 1)
-            added = [
-                own + load(window, own.type.distribution)
+        first = self._goes_on(share, 1)
+        with when(first):
+            wait_until(work.distances.flags, share.workgroup + 1, 1)
+        with while_loop(lambda goes_on, *_: goes_on, carry=[first, 1, *totals]) as gathering:
+            _, distance, *sums = gathering.carried
+            behind, following = share.workgroup + distance, self._following(distance)
+            loaded = [
+                load(window, own.type.distribution)
                 for own, window in zip(sums, _places(work, behind, sums), strict=True)
             ]
-            gathering.carry(self._following(distance), *added)
-        sums = gathering.results[1:]
+            # While these are on their way the next are waited for, or, where none follow, what is there already.
+            goes_on = self._goes_on(share, following)
+            wait_until(work.distances.flags, goes_on.select(share.workgroup + following, behind), 1)
+            gathering.carry(goes_on, following, *(own + one for own, one in zip(sums, loaded, strict=True)))
+        sums = gathering.results[2:]
         with when(share.has_first) as owner:
             write(sums, stored)
         with owner.otherwise():
@@ -96,14 +103,14 @@ def _places(work: Work, workgroup: Scalar, sums: Sequence[Tile]) -> list[Window]
     return found
 
 
-def _in_order(share: Share, distance: Scalar) -> Scalar:
+def _in_order(share: Share, distance: Distance) -> Scalar:
     """The one with the first step adds the others' sums one after the other."""
     there: Scalar = share.first_of(share.workgroup + distance) < share.behind
     goes_on: Scalar = share.has_first & there
     return goes_on
 
 
-def _by_pairs(share: Share, distance: Scalar) -> Scalar:
+def _by_pairs(share: Share, distance: Distance) -> Scalar:
     """Of every two neighbours the first adds, of these again, and so on: who stands at a multiple of twice the distance
     from the first goes on.
     """

@@ -58,13 +58,13 @@ class StreamK:
     """Workgroups that stay share the steps along K of all blocks evenly (stream-K; Osama et al., 2023; CK Tile's
     StreamKTilePartitioner).
 
-    They take the first `whole` blocks in turns; of the steps of the others each has `steps`, one behind the other, the
-    first `longer` workgroups one more.
+    They take the first `whole` blocks in turns; of the steps of the others each of the first `sharers` has `steps`, one
+    behind the other, the first `longer` one more.
     """
 
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
         """See `Walk`."""
-        integers = ["m", "n", "k", *distance_arguments(spec), "workgroups", "whole", "steps", "longer"]
+        integers = ["m", "n", "k", *distance_arguments(spec), "workgroups", "whole", "sharers", "steps", "longer"]
         spaces = {"flags": ptr("i32"), "sums": ptr(accumulator_type(spec.dtype))} if spec.gathers else {}
         return {**in_order(spec, integers), **spaces}
 
@@ -75,7 +75,8 @@ class StreamK:
         shared = given.whole * depth
 
         def first_of(workgroup: Scalar) -> Scalar:
-            found: Scalar = shared + workgroup * given.steps + workgroup.minimum(given.longer)
+            own = workgroup.minimum(given.sharers)
+            found: Scalar = shared + own * given.steps + own.minimum(given.longer)
             return found
 
         def who_has(step: Scalar) -> Scalar:

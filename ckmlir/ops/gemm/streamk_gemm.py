@@ -1,8 +1,9 @@
 """streamk_gemm: C = A·B by workgroups that stay and share the steps along K of all blocks evenly (stream-K).
 
 As many workgroups as the chip holds at a time (`workgroups`) compute whole blocks in turns, as long as every one has
-one, and at the end share the steps of the blocks that are left: each has the same number of steps, of whatever blocks
-they belong to. Arrays, types and expressions are those of `gemm`.
+one, and at the end share the steps of the blocks that are left: each that shares has the same number of steps, of
+whatever blocks they belong to. All do where `workgroups` is given or memory adds, else as many as pay. Arrays, types
+and expressions are those of `gemm`.
 
 A block that several workgroups have steps of is put together as `reduction` says: `tree` (the default), by pairs, pairs
 of pairs and so on; `linear`, by the one that has the first step, which adds the others' sums in their order; `atomic`,
@@ -12,14 +13,15 @@ sums go through a workspace, and workgroups wait for each other there, so that a
 Source of the semantics: CK Tile's example 40 and its StreamKTilePartitioner; Osama, Merrill, Cecka, Garland, Owens,
 "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU" (2023).
 
-Kernel arguments: a, b; m, n, k and the distances of rows; workgroups, blocks that are taken whole, steps of each
-workgroup, workgroups that have one more (i32); D tensors, c; but for atomics the workspaces; with an expression alpha
-and beta (f32, of f64 f64). Grid: workgroups.
+Kernel arguments: a, b; m, n, k and the distances of rows; workgroups, blocks that are taken whole, workgroups that
+share the rest, steps of each of these, those that have one more (i32); D tensors, c; but for atomics the workspaces;
+with an expression alpha and beta (f32, of f64 f64). Grid: workgroups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -50,6 +52,14 @@ DEFAULT = "tree"
 """By pairs nobody adds the sums of many one after the other: by the model of time, for 1.1 blocks for each that a chip
 holds at a time, .94 of the cycles of `linear` on gfx90a and gfx942, .95 on gfx950."""
 
+MOST_SHARERS = {"linear": 4, "tree": 16}
+"""Of a block: who adds the sums of others, 64 KB of each, one after the other, spends about three steps on each. By the
+model, f16 with K of 4096, shares of `gemm`'s cycles in order and by pairs with 4, 8 and 16: 24 x 22 blocks on gfx950
+.79 .89, .92 .76, .88 .75, with 32, which all would be, 2.09 .78; 18 x 19 on gfx942 .78 .79, .82 .68; with 3, who have
+no equal parts, 1.20 1.14. Memory adds what all have (`atomic`)."""
+LEAST_STEPS = 4
+"""Of each of them. 24 x 24 blocks with K of 1024 in bf16 on gfx950, 2 steps and 4: in order 2.04 and 1.07."""
+
 
 class StreamProblem(Problem, frozen=True):
     """A product that so many workgroups share; None: as many as the chip holds."""
@@ -63,26 +73,41 @@ class Shares(Struct, frozen=True):
     Attributes:
         workgroups: of the launch.
         whole: blocks that workgroups take in turns.
-        steps: of the others' steps those that each workgroup has; the first `longer` have one more.
+        sharers: the first workgroups, which share the steps of the others.
+        steps: of these those that each sharer has; the first `longer` have one more.
     """
 
     workgroups: int
     whole: int
+    sharers: int
     steps: int
     longer: int
 
     @staticmethod
-    def of(blocks: int, depth: int, workgroups: int) -> Shares:
+    def of(blocks: int, depth: int, workgroups: int, sharers: Callable[[int, int], int] | None = None) -> Shares:
         """For so many blocks of `depth` steps each: whole rounds of blocks are taken whole, what is left is shared,
-        unless that is nothing, or fewer steps than workgroups.
+        unless that is nothing, or fewer steps than workgroups, by all or by as many `sharers` as that many blocks of
+        that many steps have.
 
         CK Tile shares one round more, so that fewer workgroups meet in a block. By the model of time it is slower:
         workgroups that share begin at different places along K and read nothing in common at a time.
         """
         shared = blocks % workgroups
         if shared * depth < workgroups:
-            return Shares(min(workgroups, blocks), blocks, 0, 0)
-        return Shares(workgroups, blocks - shared, *divmod(shared * depth, workgroups))
+            return Shares(min(workgroups, blocks), blocks, 0, 0, 0)
+        count = sharers(shared, depth) if sharers else workgroups
+        return Shares(workgroups, blocks - shared, count, *divmod(shared * depth, count))
+
+
+def sharers_that_pay(blocks: int, depth: int, workgroups: int, most: int, units: int) -> int:
+    """How many of so many workgroups share blocks of `depth` steps: of each block as many as have equal parts of it,
+    `LEAST_STEPS` at least, up to `most`, who then read A and B at the same places; one for each compute unit (`units`),
+    or all. If no number does, all, but no more than `most` of a block meet.
+    """
+    for each in range(min(most, depth // LEAST_STEPS), 1, -1):
+        if depth % each == 0 and (blocks * each <= units or blocks * each == workgroups):
+            return blocks * each
+    return min(workgroups, blocks * most)
 
 
 class StreamKGemm(ContractionOperator):
@@ -144,7 +169,11 @@ class StreamKGemm(ContractionOperator):
             why = f"they wait for each other, and {target.name} holds {held}"
             raise RequestError(f"{self.name}: workgroups={asked}: {why}; expected at most {held}, or reduction=atomic")
         blocks = ceil_div(problem.m, spec.block[0]) * ceil_div(problem.n, spec.block[1])
-        return Shares.of(blocks, max(ceil_div(problem.k, spec.block[2]), 1), asked or held)
+        depth, most = max(ceil_div(problem.k, spec.block[2]), 1), MOST_SHARERS.get(problem.reduction or DEFAULT)
+        if asked or not most:
+            return Shares.of(blocks, depth, asked or held)
+        able = partial(sharers_that_pay, workgroups=held, most=most, units=target.compute_units)
+        return Shares.of(blocks, depth, held, able)
 
     def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
         if self.writes_nothing(problem):
@@ -153,8 +182,8 @@ class StreamKGemm(ContractionOperator):
         shares = self.shares(problem, spec, target)
         names = [array.name for array in problem.arrays()]
         integers = (
-            problem.m, problem.n, problem.k, *problem.distances(), shares.workgroups, shares.whole, shares.steps,
-            shares.longer,
+            problem.m, problem.n, problem.k, *problem.distances(), shares.workgroups, shares.whole, shares.sharers,
+            shares.steps, shares.longer,
         )  # fmt: skip
         numbers = (problem.alpha, problem.beta) if spec.op else ()
         spaces = [one.name for one in self.workspaces(problem, spec, target)]
