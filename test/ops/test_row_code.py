@@ -42,6 +42,14 @@ def compiled(name: str, chip: str, **keys: Any) -> CompiledKernel:
     return compile_kernel(operator, operator.spec(problem, target), target)
 
 
+@pytest.mark.parametrize(("dtype", "maps"), [("f16", 3), ("f32", 6)])
+def test_what_a_norm_computes_between_sums_is_one_operation(dtype: str, maps: int) -> None:
+    """x², the statistics and y; where rows are scaled, also |x|, the factor and what is scaled."""
+    operator, target = find_operator("rmsnorm2d"), get_target("gfx942")
+    kernel = operator.build(operator.spec(operator.problem(m=64, n=4096, dtype=dtype), target), target)
+    assert str(kernel.module).count('"ck.map"') == maps
+
+
 def mnemonics(kernel: CompiledKernel, pattern: str) -> list[str]:
     """The instructions that match a pattern from their start."""
     code = disassemble(kernel.code_object, kernel.kernel_name)

@@ -2,7 +2,7 @@
 
 from ckmlir.lang import Kernel, Tile
 from ckmlir.ops.normalization.add_rmsnorm2d_rdquant import AddRmsnorm2dRdquantSpec
-from ckmlir.ops.normalization.rmsnorm2d_kernel import mean_square
+from ckmlir.ops.normalization.rmsnorm2d_kernel import mean_square, normalized_rows
 from ckmlir.ops.normalization.scaled_rows_kernel import ScaledRows
 from ckmlir.ops.rows.block_kernel import Column, RowBlock, row_kernel
 from ckmlir.ops.rows.quantize_kernel import store_quantized
@@ -21,8 +21,7 @@ def build(spec: AddRmsnorm2dRdquantSpec, target: Target) -> Kernel:
         inv_rms = rows.inverse_root(mean_square(block, rows))
 
         def y(column: Column) -> Tile:
-            scaled: Tile = rows.part(column) * inv_rms[:, None] * block.channels("gamma", column)
-            return scaled
+            return normalized_rows(block, rows, inv_rms, column)
 
         def store_x(column: Column) -> None:
             if spec.save_x and not at_once:

@@ -11,7 +11,7 @@ from typing import Any
 from ckmlir.lang import Kernel, Tile, each_element, where
 from ckmlir.ops.normalization.layernorm2d import Layernorm2dSpec
 from ckmlir.ops.normalization.norm_kernel import Normalization, build_norm
-from ckmlir.ops.normalization.scaled_rows_kernel import ScaledRows, not_a_number_unless_finite
+from ckmlir.ops.normalization.scaled_rows_kernel import MeanSquare, ScaledRows, not_a_number_unless_finite
 from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock
 from ckmlir.targets import Target
 
@@ -32,7 +32,7 @@ def build(spec: Layernorm2dSpec, target: Target) -> Kernel:
             )  # fmt: skip
 
         def shown() -> Tile:
-            finite: Tile = rows.restored(mean) + not_a_number_unless_finite(variance)
+            finite: Tile = rows.restored(mean) + not_a_number_unless_finite(variance.total)
             return finite
 
         return Normalization(y, {"mean": shown, "inv_std": lambda: rows.restored_inverse_root(variance, inv_std)})
@@ -40,7 +40,7 @@ def build(spec: Layernorm2dSpec, target: Target) -> Kernel:
     return build_norm(spec, target, normalize)
 
 
-def _centred(block: RowBlock, x: Part) -> tuple[Tile, Tile]:
+def _centred(block: RowBlock, x: Part) -> tuple[Tile, MeanSquare]:
     """The mean, then the mean of squared deviations from it."""
     mean = block.sum(x) * block.inverse_n
 
@@ -49,10 +49,10 @@ def _centred(block: RowBlock, x: Part) -> tuple[Tile, Tile]:
         squared: Tile = deviation * deviation
         return squared
 
-    return mean, block.sum(square) * block.inverse_n
+    return mean, MeanSquare(block.sum(square), block.inverse_n)
 
 
-def _squares(block: RowBlock, x: Part) -> tuple[Tile, Tile]:
+def _squares(block: RowBlock, x: Part) -> tuple[Tile, MeanSquare]:
     """The mean and the mean of squares together; roundings must not make their difference negative."""
 
     def both(column: Column) -> list[Tile]:
@@ -62,17 +62,17 @@ def _squares(block: RowBlock, x: Part) -> tuple[Tile, Tile]:
     total, squares = block.fold(both, [0.0, 0.0], lambda a, b: [a[0] + b[0], a[1] + b[1]])
     mean = total * block.inverse_n
     difference = squares * block.inverse_n - mean * mean
-    return mean, where(difference < 0.0, 0.0, difference)  # NaN stays
+    return mean, MeanSquare(where(difference < 0.0, 0.0, difference))  # NaN stays
 
 
-def _welford(block: RowBlock, x: Part) -> tuple[Tile, Tile]:
+def _welford(block: RowBlock, x: Part) -> tuple[Tile, MeanSquare]:
     """Samples of one element each are merged."""
 
     def samples(column: Column) -> list[Tile]:
         return [block.inside(block.full(1.0), column, 0.0), x(column), block.full(0.0)]
 
     _, mean, squares = block.fold(samples, [0.0, 0.0, 0.0], _merge)
-    return mean, squares * block.inverse_n
+    return mean, MeanSquare(squares, block.inverse_n)
 
 
 def _merge(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:

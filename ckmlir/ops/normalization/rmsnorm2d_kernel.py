@@ -1,9 +1,9 @@
 """The rmsnorm2d kernels as tile code: one sum of squares, and the roundings of the t5 mode."""
 
-from ckmlir.lang import Kernel, Tile, cast
+from ckmlir.lang import Kernel, Tile, cast, each_element
 from ckmlir.ops.normalization.norm_kernel import Normalization, build_norm
 from ckmlir.ops.normalization.rmsnorm2d import Rmsnorm2dSpec
-from ckmlir.ops.normalization.scaled_rows_kernel import ScaledRows
+from ckmlir.ops.normalization.scaled_rows_kernel import MeanSquare, ScaledRows
 from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock
 from ckmlir.targets import Target
 
@@ -20,18 +20,18 @@ def build(spec: Rmsnorm2dSpec, target: Target) -> Kernel:
         inv_rms = rows.inverse_root(square)
 
         def y(column: Column) -> Tile:
-            normalized = rows.part(column) * inv_rms[:, None]
-            if spec.t5:
-                normalized = rounded(normalized)
+            if not spec.t5:
+                return normalized_rows(block, rows, inv_rms, column)
+            normalized = rounded(rows.part(column) * inv_rms[:, None])
             scaled: Tile = normalized * block.channels("gamma", column)
-            return rounded(scaled) if spec.t5 and spec.dtype == "bf16" else scaled
+            return rounded(scaled) if spec.dtype == "bf16" else scaled
 
         return Normalization(y, {"inv_rms": lambda: rows.restored_inverse_root(square, inv_rms)})
 
     return build_norm(spec, target, normalize)
 
 
-def mean_square(block: RowBlock, rows: ScaledRows) -> Tile:
+def mean_square(block: RowBlock, rows: ScaledRows) -> MeanSquare:
     """mean(x²) of every scaled row."""
 
     def square(column: Column) -> Tile:
@@ -39,5 +39,12 @@ def mean_square(block: RowBlock, rows: ScaledRows) -> Tile:
         squared: Tile = part * part
         return squared
 
-    mean: Tile = block.sum(square) * block.inverse_n
-    return mean
+    return MeanSquare(block.sum(square), block.inverse_n)
+
+
+def normalized_rows(block: RowBlock, rows: ScaledRows, inverse: Tile, column: Column) -> Tile:
+    """A part of the rows times a number for every row and gamma for every column."""
+    return each_element(
+        lambda one, factor, gamma: one * factor * gamma,
+        rows.part(column), inverse[:, None], block.channels("gamma", column),
+    )  # fmt: skip

@@ -7,7 +7,7 @@ need none: their squares are below 2^36. An infinity makes the factor 0, and so 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckmlir.lang import Scalar, Tile, absolute, bitcast, each_element, rsqrt, sqrt, where
 from ckmlir.ops.request import LEAST_NORMAL_F32
@@ -21,17 +21,34 @@ LEAST = 2.0**-125
 """The smallest magnitude that is brought to [2, 4); its factor is 2^126."""
 
 
+class MeanSquare(NamedTuple):
+    """A mean of squares for every row: a sum, and what makes the mean of it (None: it is the mean already)."""
+
+    total: Tile
+    share: Scalar | None = None
+
+    @property
+    def tile(self) -> Tile:
+        """The mean itself; where more is computed of it, that is one operation with the product."""
+        found: Tile = self.total if self.share is None else self.total * self.share
+        return found
+
+    def of(self, total: Scalar) -> Scalar:
+        """The mean of one row, from its sum."""
+        found: Scalar = total if self.share is None else total * self.share
+        return found
+
+
 class ScaledRows:
     """The rows of one workgroup, scaled, and the way back.
 
     Attributes:
         part: the scaled rows, zero behind their end.
-        eps: in the units of scaled squares; a scalar, or one for every row.
     """
 
     def __init__(self, block: RowBlock, x: Part) -> None:
         """The rows `x` of a kernel that takes eps; what lies behind their end must be zero."""
-        self.part, self.eps, self._given_eps = x, block.given.eps, block.given.eps
+        self.part, self._eps = x, block.given.eps
         self._factor: Tile | None = None
         if block.spec.dtype == "f16":
             return
@@ -42,8 +59,7 @@ class ScaledRows:
         )
         self._factor = factor
         # Not zero unless eps is: a row of equal large elements has no variance, and still is not a reason for NaN.
-        least_eps: Scalar = block.given.eps.minimum(LEAST_NORMAL_F32)
-        self.eps = each_element(lambda one: (block.given.eps * one * one).maximum(least_eps), factor)
+        self._least_eps: Scalar = block.given.eps.minimum(LEAST_NORMAL_F32)
 
         def scaled(column: Column) -> Tile:
             product: Tile = x(column) * factor[:, None]
@@ -51,17 +67,21 @@ class ScaledRows:
 
         self.part = block.held(scaled)
 
-    def inverse_root(self, squares: Tile) -> Tile:
-        """1 / sqrt(squares + eps) of a scaled mean of squares; NaN where that is infinite."""
-        if isinstance(self.eps, Tile):
-            return each_element(_inverse_root, squares, self.eps)
-        return each_element(lambda square: _inverse_root(square, self.eps), squares)
+    def inverse_root(self, squares: MeanSquare) -> Tile:
+        """1 / sqrt(squares + eps) of a scaled mean of squares, eps in its units; NaN where that is infinite."""
+        if self._factor is None:
+            return each_element(lambda total: _inverse_root(squares.of(total), self._eps), squares.total)
 
-    def restored_inverse_root(self, squares: Tile, inverse: Tile) -> Tile:
+        def scaled(total: Scalar, factor: Scalar) -> Scalar:
+            return _inverse_root(squares.of(total), (self._eps * factor * factor).maximum(self._least_eps))
+
+        return each_element(scaled, squares.total, self._factor)
+
+    def restored_inverse_root(self, squares: MeanSquare, inverse: Tile) -> Tile:
         """The `inverse_root` of such a mean in the units of 1 / x."""
         if self._factor is None:
             return inverse
-        return where(squares.equals(0.0), rsqrt(self._given_eps), inverse * self._factor)
+        return where(squares.tile.equals(0.0), rsqrt(self._eps), inverse * self._factor)
 
     def restored(self, values: Tile) -> Tile:
         """Values of rows, such as means, in the units of x."""
