@@ -135,9 +135,9 @@ def _check_flag(op: ir.OpView) -> None:
     expect(str(pointer) == "!llvm.ptr<1>", f"a flag lies in memory, behind an !llvm.ptr<1>, not {pointer}")
 
 
-def barrier() -> None:
+def barrier() -> ir.Operation:
     """Append a barrier of the workgroup."""
-    create("ck.barrier", [], [])
+    return create("ck.barrier", [], [])
 
 
 def group_barrier(groups: int, first: int, last: int) -> None:
@@ -146,15 +146,15 @@ def group_barrier(groups: int, first: int, last: int) -> None:
     create("ck.group_barrier", [], [], {name: integer(number) for name, number in numbers.items()})
 
 
-def wait(*, vector_memory: int | None = None, lds: int | None = None, copies: int | None = None) -> None:
+def wait(*, vector_memory: int | None = None, lds: int | None = None, copies: int | None = None) -> ir.Operation:
     """Append a wait until at most so many accesses to memory, accesses to LDS or copies to LDS are outstanding."""
     counts = {"vector_memory": vector_memory, "lds": lds, "copies": copies}
-    create("ck.wait", [], [], {name: integer(count) for name, count in counts.items() if count is not None})
+    return create("ck.wait", [], [], {name: integer(count) for name, count in counts.items() if count is not None})
 
 
-def sched_barrier(mask: str = "none") -> None:
+def sched_barrier(mask: str = "none") -> ir.Operation:
     """Append a scheduling fence; `mask` names what may cross it."""
-    create("ck.sched_barrier", [], [], {"mask": string(mask)})
+    return create("ck.sched_barrier", [], [], {"mask": string(mask)})
 
 
 def sched_group_barrier(kind: str, count: int) -> None:

@@ -90,6 +90,10 @@ def buffer_address(
     bytes. Those behind the end of a last unit (`in_last_unit`) have a sign. Of `several` accesses to a tile the buffer
     moves where its window says so; for one a comparison costs less.
     """
+    plain = condition is None and anywhere is None and not (quads or anew or together or near)
+    plain = plain and not (writes and state.in_pieces)
+    if plain and (further := _further_along(state, window, inside)) is not None:
+        return further
     place = place_of(state, window, inside, quads)
     if several and place.ground.may_move_buffer:
         place = replace(place, moves_buffer=True)
@@ -127,7 +131,56 @@ def buffer_address(
         lanes = state.emit.binary("addi", row, lanes)
     buffer = resource(state, ground.pointer, base, reach, beyond=beyond)
     address = BufferAddress(buffer, lanes, scalar.emit())
+    _may_follow(state, window, place, address, vector, plain and refusal.is_none and row is None and not outside)
     return address._replace(vector=_joined(state, outside, refusal.apply(state, place, condition, address.vector)))
+
+
+class _Line(NamedTuple):
+    """An access to an array of which all lanes have an element: others through its window follow from it."""
+
+    inside: Sequence[Index]
+    neighbours: Sequence[int | None]
+    """As `Ground.neighbours`."""
+    address: BufferAddress
+    vector: Index
+
+
+def _may_follow(
+    state: Lowering, window: ir.Value, place: Place, address: BufferAddress, vector: Index, complete: bool
+) -> None:
+    """Let later accesses through a window follow from one, if its place is all that makes it (`complete`)."""
+    neighbours = place.ground.neighbours if complete else None
+    if neighbours is not None:
+        state.known["line", window] = _Line(place.inside, neighbours, address, vector)
+
+
+def _further_along(state: Lowering, window: ir.Value, inside: Sequence[Index]) -> BufferAddress | None:
+    """The address of an element that lies a constant distance behind that of an earlier access in this block; None
+    where there is none, or more is to be asked.
+
+    It is what would be found from the beginning, in a fifth of the time: nothing else of it differs.
+    """
+    line: _Line | None = state.known.get(("line", window))
+    if line is None:
+        return None
+    distance = 0
+    for one, first, apart in zip(inside, line.inside, line.neighbours, strict=True):
+        further = _above(one, first)
+        if further is None or (further and apart is None):
+            return None
+        distance += further * (apart or 0)
+    if distance < 0:
+        return None
+    state.emit.quads = {}
+    return line.address._replace(vector=(line.vector + distance).emit())
+
+
+def _above(one: Index, other: Index) -> int | None:
+    """How much more an index is than another; None where that is not the same number always."""
+    if one.terms == other.terms:
+        return 0
+    distance = one - other
+    return distance.constant if distance.is_constant else None
 
 
 class _Refusal(NamedTuple):

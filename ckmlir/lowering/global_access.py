@@ -72,7 +72,8 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     # Each has a place of its own: LLVM would find all of them, in scalar registers, before the first load.
     in_turn = outside and count > MOST_DISTANCES and divides(op.operands[0], range(distribution.rank))
     address = of_many(state, op.operands[0], inside) if not neighbours and count > MOST_DISTANCES else None
-    near = FEWEST_NEAR <= count <= MOST_NEAR and _are_near(state, op)
+    # Of a kernel without loops neither is asked for: nothing would be computed before a loop.
+    near = FEWEST_NEAR <= count <= MOST_NEAR and not state.is_straight and _are_near(state, op)
     if near and outside and state.leads_to_loop(op.block) and not registers_of(op)[0]:
         fence("none")  # so that what waits for loads before it in the loop does not wait for it in its first turn
     if address is None:

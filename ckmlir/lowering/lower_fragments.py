@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.synchronization import TOGETHER
 from ckmlir.lowering import (
     atomics,
     convert,
@@ -28,7 +29,7 @@ from ckmlir.lowering import (
     short_vectors,
 )
 from ckmlir.lowering.accumulator_form import MATRIX, use_accumulator_form
-from ckmlir.lowering.arrivals import arrive_together
+from ckmlir.lowering.arrivals import LOADS, SCALAR, arrive_together
 from ckmlir.lowering.bytes_as_dwords import use_dwords
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.exact_conversions import mark_exact
@@ -132,6 +133,7 @@ def lower_function(
         fail(op, f"has a distribution over {over} waves; the workgroup has {waves} (ck.waves)")
     keep_apart(named.get(READ, []))
     in_turn = any(map(lds_access.copies_in_turn, {op.block for op in named.get(COPY, [])}))
+    together = any(TOGETHER in op.attributes for name in (SCALAR, *LOADS) for op in named.get(name, []))
     fused = multiply_add.fuse([op for name in multiply_add.SUMS for op in named.get(name, [])])
     matrix = named.get(MATRIX, [])
     settle(function, named.get(SUM, []), matrix)
@@ -151,7 +153,8 @@ def lower_function(
     lds_bytes = reserved_lds(function, named.get("ck.lds_alloc", []), target)
     require_reachable(function, target, waves * WAVE_SIZE, lds_bytes)
     makes_f16 = any(isinstance(op.results[0].type.element_type, ir.F16Type) for op in named.get("ck.convert", []))
-    arrive_together(function.regions[0])
+    if together:
+        arrive_together(function.regions[0])
     state = Lowering(function, target, waves, makes_f16, _joins_halves(named), slots=slots)
     state.fills_pairs = fills
     state.begin(lds_bytes > 0)

@@ -89,6 +89,19 @@ class Ground:
         """Bytes of an element."""
 
     @cached_property
+    def neighbours(self) -> Sequence[int | None] | None:
+        """Bytes between neighbours along each dimension (None: known at run time only) of a view that is an array as it
+        lies in memory, with buffers that stay; None for other views.
+        """
+        first, *others = self.descriptor.steps
+        embed = first.transform
+        if others or self.carried or self.may_move_buffer or not isinstance(embed, Embed) or embed.few:
+            return None
+        strides = dict(zip(first.uppers, embed.strides, strict=True))
+        own = (strides[top] for top in self.descriptor.tops)
+        return tuple(stride * self.scale if isinstance(stride, int) else None for stride in own)
+
+    @cached_property
     def space(self) -> Index:
         """Bytes of the whole view, from the pointer."""
         size = self.descriptor.element_space(self.symbols)

@@ -37,6 +37,7 @@ class AllocateLds(Pass):
     """Give every LDS tensor a conflict-free layout and a byte offset; tensors never live together share bytes."""
 
     name: ClassVar[str] = "ck-allocate-lds"
+    keeps_lists: ClassVar[bool] = True
     padding: bool = True
 
     def apply(self, module: ir.Module) -> None:

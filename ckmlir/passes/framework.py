@@ -73,6 +73,9 @@ class Pass:
     """Of a plug-in: how pipelines call it."""
     of_control: ClassVar[bool] = False
     """Whether it looks at loops and branches alone: modules without any are spared it."""
+    keeps_lists: ClassVar[bool] = False
+    """Whether lists of operations (`walk.blocks_of`) are right behind it: it adds and removes none, changes the lists
+    too, or has them forgotten. The next pass need not list them again, which takes longer than most passes."""
 
     def apply(self, module: ir.Module) -> None:
         """Change `module` in place. Raises PassFailure where the program cannot be compiled."""

@@ -39,6 +39,7 @@ class InsertBarriers(Pass):
     """Insert the waits and barriers that accesses to LDS need between waves, and behind copies from memory."""
 
     name: ClassVar[str] = "ck-insert-barriers"
+    keeps_lists: ClassVar[bool] = True
 
     def apply(self, module: ir.Module) -> None:
         for function, blocks in expanded_functions(module, self.name):
@@ -56,16 +57,18 @@ def _protect(function: ir.Operation, blocks: Blocks) -> None:
     unfinished = flow.barriers_without_wait(places) if flow.waits else []
     drains = DRAINS in function.attributes
     for spot in dict.fromkeys((*places, *unfinished)):
-        place, op = places.get(spot, _Place(None, 0)), flow.event(spot).op
+        place, op, made = places.get(spot, _Place(None, 0)), flow.event(spot).op, []
         with ir.InsertionPoint(op), op.location:
             if flow.waits:
                 lds = 0 if spot in unfinished or place.barriers else None
                 if drains and place.copies is not None:  # LLVM's wait for copies alone leaves younger loads in flight
-                    synchronization.wait(lds=lds, copies=0, vector_memory=0)
+                    made.append(synchronization.wait(lds=lds, copies=0, vector_memory=0))
                 else:
-                    synchronization.wait(lds=lds, copies=place.copies)
-            for _ in range(place.barriers):
-                synchronization.barrier()
+                    made.append(synchronization.wait(lds=lds, copies=place.copies))
+            made += [synchronization.barrier() for _ in range(place.barriers)]
+        order = blocks[spot[0]]
+        at = order.index(op)
+        order[at:at] = made
 
 
 class _Place(NamedTuple):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ckmlir.dialect.fragment_lds import BEGINS
 from ckmlir.mlir import ir
 from ckmlir.passes.flow import Flow
-from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.lds_traffic import touches_lds, traffic_of
 from ckmlir.passes.slots import Visit, visits_of
 from ckmlir.passes.walk import Blocks
 
@@ -134,7 +134,7 @@ def _flow(visit: Visit, block: Sequence[ir.Operation], bits: dict[ir.Value, int]
     """What a visit of a block does."""
     events = []
     for op in block:
-        traffic = traffic_of(op)
+        traffic = traffic_of(op) if touches_lds(op.name) else None
         if traffic is not None:
             tensor = bits[visit.slots.get(traffic.tensor, traffic.tensor)]
             if traffic.reads:

@@ -31,6 +31,11 @@ _OPERAND = {
 }  # fmt: skip
 
 
+def touches_lds(name: str) -> bool:
+    """Whether operations of a name access LDS: asked before `traffic_of` where most do not."""
+    return name in _OPERAND
+
+
 def traffic_of(op: ir.Operation) -> Traffic | None:
     """What an operation does to LDS; None: nothing."""
     found = _OPERAND.get(op.name)

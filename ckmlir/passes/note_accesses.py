@@ -27,7 +27,7 @@ from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.split_memory import ACCESS_BITS
-from ckmlir.passes.walk import functions, operations
+from ckmlir.passes.walk import functions, listed
 from ckmlir.passes.window_vectors import Lengths, vector_lengths
 
 WINDOWS = {"ck.load_fragment": 0, "ck.gather_fragment": 0, "ck.store_fragment": 1, "ck.scatter_fragment": 1}
@@ -39,15 +39,17 @@ class NoteAccesses(Pass):
     """Note loads and stores that are narrower than alignment and row length of their array allow."""
 
     name: ClassVar[str] = "ck-note-accesses"
+    keeps_lists: ClassVar[bool] = True
 
     def apply(self, module: ir.Module) -> None:
         for function in functions(module):
             lengths: Lengths | None = None
             alike: dict[Any, list[ir.Operation]] = {}
-            for op in operations(function):
-                if op.name in WINDOWS:
-                    window = op.operands[WINDOWS[op.name]]
-                    alike.setdefault((op.name, window, op.attributes["distribution"]), []).append(op)
+            for op in listed(function):
+                name = op.name
+                if name in WINDOWS:
+                    window = op.operands[WINDOWS[name]]
+                    alike.setdefault((name, window, op.attributes["distribution"]), []).append(op)
             rows: list[list[Any]] = []
             for (_, window, _), accesses in alike.items():
                 possible = _possible(accesses[0], window)

@@ -16,7 +16,7 @@ from ckmlir.dialect.fragment_lds import BEGINS, tensor_bytes
 from ckmlir.dialect.lds_indexed import ATOMIC, FOLLOWS
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
-from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.lds_traffic import touches_lds, traffic_of
 from ckmlir.passes.slots import Slots
 
 MOST_COPIES = synchronization.COUNTERS["copies"]
@@ -157,18 +157,19 @@ def events_of(
     last: Access | None = None
     waited = False
     for op in block:
-        if op.name in (BARRIER, GROUP_BARRIER):
-            yield Event(op, op.name, waited=waited), None
+        name = op.name
+        if name in (BARRIER, GROUP_BARRIER):
+            yield Event(op, name, waited=waited), None
             last, waited = None, False
-        elif op.name == "ck.wait":
+        elif name == "ck.wait":
             waited = waited or ("lds" in op.attributes and integer_of(op, "lds") == 0)
-            counts = [integer_of(op, name) for name in ("copies", "vector_memory") if name in op.attributes]
+            counts = [integer_of(op, one) for one in ("copies", "vector_memory") if one in op.attributes]
             if counts:  # copies are accesses to memory too
-                yield Event(op, op.name, copies=min(counts)), None
+                yield Event(op, name, copies=min(counts)), None
                 last = None
-        elif (access := _access_of(op, slots, lies)) is not None:
+        elif touches_lds(name) and (access := _access_of(op, slots, lies)) is not None:
             if access != last or access.kind in ("copy", "update"):
-                yield Event(op, op.name), access
+                yield Event(op, name), access
             last, waited = access, False
 
 

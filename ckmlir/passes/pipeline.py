@@ -23,7 +23,7 @@ from ckmlir.passes.ir_printing import IrPrinter
 from ckmlir.passes.pass_statistics import Counted, operation_counts
 from ckmlir.passes.reproducer import Replay
 from ckmlir.passes.syntax import parse_pass
-from ckmlir.passes.walk import check_arguments, has_control
+from ckmlir.passes.walk import check_arguments, forget_lists, has_control, lists_kept
 
 
 class Step(NamedTuple):
@@ -146,7 +146,7 @@ def run_pipeline(
     prints = print_after if isinstance(print_after, IrPrinter) else IrPrinter(print_after, stream=stream)
     counts = operation_counts(module) if count else Counter[str]()
     # Entered once: to enter a context and to hand it what takes diagnostics costs as much as a small pass.
-    with exclusive(context), collect(context) as collected:
+    with exclusive(context), collect(context) as collected, lists_kept():
         for step in steps:
             row = step if isinstance(step, Step) else Step(step)
             current = parse_pass(row.run) if isinstance(row.run, str) else row.run
@@ -184,6 +184,8 @@ def _attempt(
             check_arguments(module)
         if not spared:
             current.apply(module)
+            if not current.keeps_lists:
+                forget_lists()
     except (Exception, SystemExit) as error:  # whatever it is becomes a PipelineFailure that keeps the input
         return error
     if verify:

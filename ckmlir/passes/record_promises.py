@@ -39,7 +39,7 @@ from ckmlir.dialect.views import view_and_origins
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.promised_reach import WINDOWS, extent_of, sizes_of, window_of
-from ckmlir.passes.walk import functions, operations
+from ckmlir.passes.walk import blocks_of, functions, listed
 
 ARITHMETIC = frozenset(
     f"arith.{name}"
@@ -52,6 +52,7 @@ MAKERS = ARITHMETIC | {
     "arith.constant", "ck.promise", "ck.workgroup_id", "llvm.getelementptr", "llvm.inttoptr", "llvm.load",
 }  # fmt: skip
 """Operations with one result that follows from their operands, if their types and attributes allow it."""
+PROMISE = "ck.promise"
 CONTROL = ("scf.for", "scf.if", "scf.while")
 
 
@@ -60,21 +61,24 @@ class RecordPromises(Pass):
     """Replace promises by what was promised of, and keep what evaluates them beside the program."""
 
     name: ClassVar[str] = "ck-record-promises"
+    keeps_lists: ClassVar[bool] = True
 
     def apply(self, module: ir.Module) -> None:
         for function in functions(module):
-            promises, near = [], _Near()
-            for op in operations(function):
+            promises, near, blocks = [], _Near(), blocks_of(function)
+            for op in listed(function):
                 name = op.name
-                if name == "ck.promise":
+                if name == PROMISE:
                     promises.append(op)
                 elif name in WINDOWS:
                     near.note(op)
             if not promises and not near.accesses:
                 continue
-            statements = _Recorder(promises, near.accesses).statements(function.regions[0].blocks[0])
+            statements = _Recorder(promises, near.accesses).statements(function.regions[0].blocks[0], blocks[0])
             leave_note(function, PROMISES, statements)
             _keep_divisors(function, promises)
+            for block in blocks:
+                block[:] = [op for op in block if op.name != PROMISE]
             for op in promises:
                 op.results[0].replace_all_uses_with(op.operands[0])
                 op.erase()
@@ -169,20 +173,19 @@ class _Recorder(Struct):
     def all(self, items: Sequence[ir.Value]) -> list[int]:
         return [self.number(item) for item in items]
 
-    def statements(self, block: ir.Block) -> list[Any]:
-        """What a block says of needed values."""
+    def statements(self, block: ir.Block, listed: Sequence[ir.Operation] | None = None) -> list[Any]:
+        """What a block says of needed values; `listed`: its operations, where somebody has them."""
         found: list[Any] = []
         if block.owner.operation.name == "func.func":
             for argument in block.arguments:
                 if argument in self.needed:
                     found.append(["is", self.number(argument), "argument", argument.arg_number])
-        for view in block.operations:
-            op = view.operation
+        for op in [view.operation for view in block] if listed is None else listed:
             name = op.name
             if name in CONTROL:
                 if op in self.inside:
                     found.append(self._control(op))
-            elif name == "ck.promise":
+            elif name == PROMISE:
                 found.append(["multiple", self.number(op.operands[0]), integer_of(op, "divisor"), *_position(op)])
                 if op.results[0] in self.needed:
                     self.numbers[op.results[0]] = self.number(op.operands[0])

@@ -43,7 +43,7 @@ from ckmlir.passes.carries import Digits, advance_of, advanced, constant
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.proof.flow import handed
 from ckmlir.passes.repeated_blocks import Loop, block_behind, copy, handed_behind, is_outside, left_by, loop_of
-from ckmlir.passes.walk import expanded_functions
+from ckmlir.passes.walk import expanded_functions, forget_lists
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class SplitAtCarries(Pass):
     """Give the turns of steady loops in which no digit of a merged coordinate carries a loop of their own."""
 
     name: ClassVar[str] = "ck-split-at-carries"
+    keeps_lists: ClassVar[bool] = True
 
     def apply(self, module: ir.Module) -> None:
         for function, blocks in expanded_functions(module, self.name, with_loops=True):
@@ -60,6 +61,7 @@ class SplitAtCarries(Pass):
                 walk = _walk(loop, walks) if loop is not None else None
                 if loop is not None and walk is not None:
                     _split(*(_at_once(loop, walk) if _is_in_turns(walk, loop) else (loop, walk)))
+                    forget_lists()
 
 
 class Walk(NamedTuple):

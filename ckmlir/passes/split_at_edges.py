@@ -40,7 +40,7 @@ from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
 from ckmlir.passes.carries import constant
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.repeated_blocks import Loop, block_behind, copy, handed_behind, is_outside, left_by, loop_of
-from ckmlir.passes.walk import expanded_functions
+from ckmlir.passes.walk import expanded_functions, forget_lists
 
 CUT = "ck.cut_vector"
 EDGE = "ck.edge"
@@ -57,6 +57,7 @@ class SplitAtEdges(Pass):
     """Give the turns of steady loops of which no end of a row cuts elements off a loop of their own."""
 
     name: ClassVar[str] = "ck-split-at-edges"
+    keeps_lists: ClassVar[bool] = True
 
     def apply(self, module: ir.Module) -> None:
         for function, blocks in expanded_functions(module, self.name, with_loops=True):
@@ -68,6 +69,7 @@ class SplitAtEdges(Pass):
                 if loop is not None and sum(one.elements for one in edges) >= LEAST:
                     _split(loop, edges)
                     listed.clear()  # what other blocks hold may have changed
+                    forget_lists()
 
 
 class Edge(NamedTuple):

@@ -1,7 +1,10 @@
 """Finding one's way in a module: kernels, their operations, their waves."""
 
 import re
-from collections.abc import Collection, Iterator
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from ckmlir.dialect.build import integer_of
@@ -153,9 +156,58 @@ Blocks = list[list[ir.Operation]]
 most passes to look at one."""
 
 
+class _Kept(threading.local):
+    """The lists that one pass hands to the next, each with its kernel; None outside `lists_kept`. No dictionary: what
+    an operation is found by there changes with its attributes.
+    """
+
+    lists: list[tuple[ir.Operation, Blocks]] | None = None
+
+
+_kept = _Kept()
+
+
+@contextmanager
+def lists_kept() -> Iterator[None]:
+    """Inside, a kernel's operations are listed once for all passes up to the next `forget_lists`."""
+    outer, _kept.lists = _kept.lists, []
+    try:
+        yield
+    finally:
+        _kept.lists = outer
+
+
+def forget_lists() -> None:
+    """What was listed need not be so any more."""
+    if _kept.lists:
+        _kept.lists = []
+
+
 def blocks_of(function: ir.Operation) -> Blocks:
-    """What the blocks of a kernel hold."""
-    return [[view.operation for view in block] for block in function.regions[0]]
+    """What the blocks of a kernel hold; who changes that where lists are kept changes these lists too
+    (`Pass.keeps_lists`).
+    """
+    lists = _kept.lists
+    for kernel, known in lists or ():
+        if kernel == function:
+            return known
+    found = [[view.operation for view in block] for block in function.regions[0]]
+    if lists is not None:
+        lists.append((function, found))
+    return found
+
+
+def listed(function: ir.Operation) -> Sequence[ir.Operation]:
+    """`operations` of a kernel, of its kept lists where it has no loops or branches of which they hold nothing."""
+    blocks = blocks_of(function)
+    if _structured(blocks) is not None:
+        return list(operations(function))
+    return blocks[0] if len(blocks) == 1 else list(chain.from_iterable(blocks))
+
+
+def _structured(blocks: Blocks) -> ir.Operation | None:
+    """The first loop or branch that is not blocks yet."""
+    return next((op for block in blocks for op in block if op.name in STRUCTURED), None)
 
 
 def by_name(blocks: Blocks) -> dict[str, list[ir.Operation]]:
@@ -177,7 +229,7 @@ def expanded_functions(
         if with_loops and len(function.regions[0].blocks) == 1:
             continue
         blocks = blocks_of(function)
-        left = next((op for block in blocks for op in block if op.name in STRUCTURED), None)
+        left = _structured(blocks)
         if left is not None:
             what = "loops of stages" if left.name == LOOP else f"'{left.name}'"
             fail(function, f"holds {what}; run ck-pipeline-loops before {name}")
