@@ -68,9 +68,11 @@ BUFFER_LOAD = "rocdl.raw.ptr.buffer.load"
 FROM_THE_END, SCHEDULER = "greedy-reverse-local-assignment", "enable-misched"
 KEEP_CHOICES = "structurizecfg-skip-uniform-regions"
 """For kernels that choose between two arms in a loop (`arms_in_loops`)."""
-NO_STEPS = "disable-lsr"
-"""For kernels that keep scalar registers in lanes otherwise, most of them one to five: LLVM then does not replace what
-follows from a loop's step by registers that it advances with it (its loop strength reduction)."""
+FEWER_REGISTERS = ("disable-lsr", "disable-machine-licm", "disable-machine-cse")
+"""What LLVM leaves out for kernels that keep scalar registers in lanes otherwise, most of them one to five: the first,
+then two, then all three. Registers that a loop advances with its step instead of computing from it what follows
+(LLVM's loop strength reduction); what does not change in a loop, computed before it; what was computed already, kept
+instead of computed again."""
 
 
 class CodeGenerationError(CkmlirError):
@@ -226,7 +228,9 @@ def _options(work: ir.Operation, size: _Size) -> Iterator[dict[str, bool]]:
         options[KEEP_CHOICES] = True
     yield options
     if size.branches:
-        yield {**options, NO_STEPS: True}
+        for name in FEWER_REGISTERS:
+            options = {**options, name: True}
+            yield options
 
 
 def _compiled(work: ir.Operation, form: str, size: _Size, options: Mapping[str, bool]) -> tuple[bytes, list[str]]:
