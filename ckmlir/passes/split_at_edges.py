@@ -14,7 +14,8 @@ runs ahead in one loop is what the other expects. The same holds for elements th
 (`ck.cut_vector`), whose comparison and branch the first loop does without, as far as fences give its order.
 
 Of rows that are counted, `min(end - key, 64)`, a whole turn has all. A step that runs ahead is bounded by the last
-index; one that has whole rows is not beyond it.
+index; one that has whole rows is not beyond it. Nor is one that runs less than a turn further ahead, such as what looks
+up where rows are: whole turns end a turn earlier at most.
 
 The pass comes behind those of the schedule, whose proof is about the loop as it was. It leaves ends alone that differ
 between rows, such as a causal mask's.
@@ -25,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import prod
 from typing import ClassVar, NamedTuple
 
 from ckmlir.dialect import arith
@@ -47,6 +49,8 @@ EDGE = "ck.edge"
 """Attribute of the branch that ends a loop whose whole turns have one of their own."""
 ENTERS = "ck.enters"
 """Attribute of the branch to such a loop of whole turns: where it is never taken, the loop behind takes all turns."""
+INDEX = -1
+"""The column in front of a step's index, which is in front of the last one if the step exists."""
 LEAST = 16
 """Elements of a turn that are chosen, from which on a second loop pays: it takes a third to two thirds of a kernel's
 time to compile. Of attention with one query, whose turns choose 8, no cycle is spared."""
@@ -67,7 +71,7 @@ class SplitAtEdges(Pass):
                 loop = None if EDGE in held[-1].attributes else loop_of(block, held)
                 edges = list(_edges(loop)) if loop is not None else []
                 if loop is not None and sum(one.elements for one in edges) >= LEAST:
-                    _split(loop, edges)
+                    _split(loop, [*edges, *_bounds(loop, edges)])
                     listed.clear()  # what other blocks hold may have changed
                     forget_lists()
 
@@ -130,7 +134,44 @@ def _edge(
         least = producer(right)
         if least is not None and least.name == "arith.minsi" and _rises(least.operands[0], loop):
             # Where a block's last column lies in front of the end, the block is not behind the last one.
-            yield Edge(least, least.operands[1], least.operands[0], -1, least.operands[0])
+            yield Edge(least, least.operands[1], least.operands[0], INDEX, least.operands[0])
+
+
+def _bounds(loop: Loop, edges: Sequence[Edge]) -> Iterator[Edge]:
+    """Other bounds by the last index, of steps that run ahead of those that an edge is about; none where one of them is
+    a turn further ahead or more, since whole turns would end so much earlier."""
+    lasts = {edge.left for edge in edges if edge.last == INDEX}
+    known = {edge.op for edge in edges}
+    furthest = max((_ahead(edge.right, loop) or 0 for edge in edges), default=0)
+    bounds = list[Edge]()
+    for op in loop.body:
+        if op.name == "arith.minsi" and op not in known and op.operands[1] in lasts:
+            ahead = _ahead(op.operands[0], loop)
+            if ahead is None or ahead - furthest >= loop.turn:
+                return
+            bounds.append(Edge(op, op.operands[1], op.operands[0], INDEX, op.operands[0]))
+    yield from bounds
+
+
+def _ahead(item: ir.Value, loop: Loop) -> int | None:
+    """How much more than the loop's index a scalar is, if that is known, without its bound by the last index."""
+    owner = producer(item)
+    if owner is None or is_outside(item, loop.block):
+        return 0 if item == loop.block.arguments[loop.counter] else None
+    if owner.name not in ("arith.addi", "arith.minsi"):
+        return None
+    left, right = owner.operands
+    before, more = _ahead(left, loop), 0 if owner.name == "arith.minsi" else _number(right)
+    return None if before is None or more is None else before + more
+
+
+def _number(item: ir.Value) -> int | None:
+    """What a product of constants is."""
+    owner = producer(item)
+    if owner is None or owner.name != "arith.muli":
+        return constant_of(item)
+    factors = [constant_of(one) for one in owner.operands]
+    return None if None in factors else prod(one for one in factors if one is not None)
 
 
 def _chooses(op: ir.Operation) -> bool:

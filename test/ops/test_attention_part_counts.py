@@ -87,7 +87,7 @@ PAGES = {"page_size": 128, "seqlens_k": (4096, 4000)}
     ("gfx950", "fmha_fwd", LENGTHS, 1.05), *(pytest.param(*one, marks=pytest.mark.full) for one in (
         ("gfx90a", "fmha_fwd", LENGTHS, 1.05), ("gfx942", "fmha_fwd", LENGTHS, 1.05),
         ("gfx90a", "fmha_fwd_pagedkv", PAGES, 1.05), ("gfx942", "fmha_fwd_pagedkv", PAGES, 1.05),
-        ("gfx950", "fmha_fwd_pagedkv", PAGES, 1.07),
+        ("gfx950", "fmha_fwd_pagedkv", PAGES, 1.05),
     )),
 ])  # fmt: skip
 def test_sequences_of_any_lengths_take_little_more(chip: str, name: str, keys: dict[str, Any], most: float) -> None:
@@ -100,7 +100,7 @@ def test_sequences_of_any_lengths_take_little_more(chip: str, name: str, keys: d
 
 @pytest.mark.parametrize(("chip", "keys", "most"), [
     ("gfx950", {}, 313), pytest.param("gfx942", {}, 378, marks=pytest.mark.full),
-    pytest.param("gfx942", {"page_size": 128}, 392, marks=pytest.mark.full),
+    pytest.param("gfx942", {"page_size": 128}, 391, marks=pytest.mark.full),
 ])  # fmt: skip
 def test_what_lengths_and_pages_add_without_the_mask(chip: str, keys: dict[str, Any], most: int) -> None:
     """Buffers begin with a block of keys and end with the sequence: no lane compares rows, in neither form."""
@@ -113,8 +113,8 @@ def test_what_lengths_and_pages_add_without_the_mask(chip: str, keys: dict[str, 
 
 
 @pytest.mark.parametrize(("chip", "size", "most"), [
-    ("gfx942", 128, 397), *(pytest.param(*one, marks=pytest.mark.full) for one in
-                            (("gfx942", 64, 394), ("gfx950", 64, 321), ("gfx950", 128, 324), ("gfx942", 16, 463),
+    ("gfx942", 128, 396), *(pytest.param(*one, marks=pytest.mark.full) for one in
+                            (("gfx942", 64, 393), ("gfx950", 64, 320), ("gfx950", 128, 323), ("gfx942", 16, 463),
                              ("gfx950", 16, 368))),
 ])  # fmt: skip
 def test_what_pages_add(chip: str, size: int, most: int) -> None:

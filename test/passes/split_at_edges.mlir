@@ -240,3 +240,80 @@ func.func @counts(%p: !llvm.ptr<1>, %x: vector<16xf32>, %n: i32, %end: i32) -> v
   } {ck.schedule = "schedule two 1; ahead load 1; step math, load"}
   return %r : vector<16xf32>
 }
+
+// -----
+
+// What is looked up a step before, whose index no column is compared with, is bounded by the last one in no whole turn either,
+// if turns are of two steps.
+// CHECK-LABEL: func.func @looks_up
+// CHECK:         cf.cond_br %{{[0-9]+}}, ^[[WHOLE:bb[0-9]+]]({{.*}}ck.enters
+// CHECK:       ^[[WHOLE]](%[[I:[a-z0-9]+]]: i32,
+// CHECK-NOT:     arith.minsi
+// CHECK:         llvm.load
+// CHECK-NOT:     arith.minsi
+// CHECK:         llvm.load
+// CHECK-NOT:     arith.minsi
+// CHECK:         cf.cond_br %{{.*}}, ^[[WHOLE]]({{.*}}), ^[[LEAVE:bb[0-9]+]]
+// CHECK:       ^[[LEAVE]]:
+// CHECK:         arith.minsi
+// CHECK:         ck.edge
+//
+// CHECK-LABEL: func.func @looks_up_in_each_turn
+// CHECK:         cf.cond_br %{{[0-9]+}}, ^[[WHOLE:bb[0-9]+]]({{.*}}ck.enters
+// CHECK:       ^[[WHOLE]](%[[I:[a-z0-9]+]]: i32,
+// CHECK:         arith.minsi
+// CHECK:         cf.cond_br %{{.*}}, ^[[WHOLE]]({{.*}}), ^[[LEAVE:bb[0-9]+]]
+// CHECK:         ck.edge
+!row = !ck.view<f32, "global", "d0 = embed(offset, lengths=[?0], strides=[1]); view(d0)">
+!part = !ck.window<f32, "global", "d0 = embed(offset, lengths=[?0], strides=[1]); view(d0)", [64]>
+func.func @looks_up(%p: !llvm.ptr<1>, %x: vector<16xf32>, %n: i32, %end: i32) -> vector<16xf32> attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  %r = scf.for %k = %zero to %n step %step iter_args(%c = %x) -> (vector<16xf32>) : i32 {
+    %entry = llvm.getelementptr %p[%k] {ck.stage = "find"} : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+    %place = llvm.load %entry invariant {ck.stage = "find"} : !llvm.ptr<1> -> i32
+    %most = arith.constant {ck.stage = "load"} 64 : i32
+    %before = arith.subi %end, %k {ck.stage = "load"} : i32
+    %rows = arith.minsi %before, %most {ck.stage = "load"} : i32
+    %q = llvm.getelementptr %p[%place] {ck.stage = "load"} : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
+    %v = "ck.make_view"(%q, %rows) {ck.stage = "load"} : (!llvm.ptr<1>, i32) -> !row
+    %w = "ck.make_window"(%v, %zero) {ck.stage = "load"} : (!row, i32) -> !part
+    %t = "ck.load_fragment"(%w) {ck.stage = "load", distribution = "d0: 64@lane", registers = array<i32: 0>} : (!part) -> vector<1xf32>
+    %s = vector.shuffle %t, %t [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] {ck.stage = "math"} : vector<1xf32>, vector<1xf32>
+    %columns = arith.constant {ck.stage = "math"} dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]> : vector<16xi32>
+    %left = arith.subi %end, %k {ck.stage = "math"} : i32
+    %ends = vector.broadcast %left {ck.stage = "math"} : i32 to vector<16xi32>
+    %inside = arith.cmpi slt, %columns, %ends {ck.stage = "math"} : vector<16xi32>
+    %none = arith.constant {ck.stage = "math"} dense<0.0> : vector<16xf32>
+    %kept = arith.select %inside, %s, %none {ck.stage = "math"} : vector<16xi1>, vector<16xf32>
+    %more = arith.addf %c, %kept {ck.stage = "math"} : vector<16xf32>
+    scf.yield %more : vector<16xf32>
+  } {ck.schedule = "schedule two 1; ahead find 2, load 1; unroll 2; step math, load, find"}
+  return %r : vector<16xf32>
+}
+
+func.func @looks_up_in_each_turn(%p: !llvm.ptr<1>, %x: vector<16xf32>, %n: i32, %end: i32) -> vector<16xf32> attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  %r = scf.for %k = %zero to %n step %step iter_args(%c = %x) -> (vector<16xf32>) : i32 {
+    %entry = llvm.getelementptr %p[%k] {ck.stage = "find"} : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+    %place = llvm.load %entry invariant {ck.stage = "find"} : !llvm.ptr<1> -> i32
+    %most = arith.constant {ck.stage = "load"} 64 : i32
+    %before = arith.subi %end, %k {ck.stage = "load"} : i32
+    %rows = arith.minsi %before, %most {ck.stage = "load"} : i32
+    %q = llvm.getelementptr %p[%place] {ck.stage = "load"} : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
+    %v = "ck.make_view"(%q, %rows) {ck.stage = "load"} : (!llvm.ptr<1>, i32) -> !row
+    %w = "ck.make_window"(%v, %zero) {ck.stage = "load"} : (!row, i32) -> !part
+    %t = "ck.load_fragment"(%w) {ck.stage = "load", distribution = "d0: 64@lane", registers = array<i32: 0>} : (!part) -> vector<1xf32>
+    %s = vector.shuffle %t, %t [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] {ck.stage = "math"} : vector<1xf32>, vector<1xf32>
+    %columns = arith.constant {ck.stage = "math"} dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]> : vector<16xi32>
+    %left = arith.subi %end, %k {ck.stage = "math"} : i32
+    %ends = vector.broadcast %left {ck.stage = "math"} : i32 to vector<16xi32>
+    %inside = arith.cmpi slt, %columns, %ends {ck.stage = "math"} : vector<16xi32>
+    %none = arith.constant {ck.stage = "math"} dense<0.0> : vector<16xf32>
+    %kept = arith.select %inside, %s, %none {ck.stage = "math"} : vector<16xi1>, vector<16xf32>
+    %more = arith.addf %c, %kept {ck.stage = "math"} : vector<16xf32>
+    scf.yield %more : vector<16xf32>
+  } {ck.schedule = "schedule two 1; ahead find 2, load 1; step math, load, find"}
+  return %r : vector<16xf32>
+}

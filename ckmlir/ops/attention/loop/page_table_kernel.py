@@ -37,8 +37,9 @@ class Pages(Struct, frozen=True):
 
     def number(self, key: Scalar) -> Scalar:
         """What the table has for the page of a key; of keys behind its end, for the last."""
-        # The mask says that it is not negative: so its entry lies 32 bits behind the table's start, for LLVM too.
-        place = (key >> self._digits) & ((1 << (KEY_BITS - self._digits)) - 1)
+        # From the page's first key on, so that LLVM sees where two steps of a turn look for the same entry. The mask
+        # says that it is not negative: so its entry lies 32 bits behind the table's start, for LLVM too.
+        place = ((key - (key & (self.size - 1))) >> self._digits) & ((1 << (KEY_BITS - self._digits)) - 1)
         number: Scalar = self.numbers.scalar(place.minimum((self.count - 1).maximum(0)))
         return number
 

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.scalars import bits, dtype_of
 from ckmlir.lang import Pointer, Scalar, Tile, View, gather, load, view
 from ckmlir.ops.attention.loop.loop_kernel import Form, Keys
 from ckmlir.ops.attention.loop.page_table_kernel import Pages
@@ -36,21 +36,26 @@ class Pool(Struct, frozen=True):
     channels: int
 
     def distance_of(self, number: Scalar, first: Scalar | None = None) -> Scalar:
-        """Elements from the start to that of a page, or of a row of it. Where no page has this number it is anywhere,
-        and no row of it may be read."""
+        """Bytes from the start to that of a page, or of a row of it: elements would become bytes in every step. Where
+        no page has this number it is anywhere, and no row of it may be read."""
         # Unsigned, which spares half of the product: LLVM does not know that it is not negative.
-        distance: Scalar = (number.to("i64") & UNSIGNED) * self.page
-        return distance if first is None else distance + ((first * self.row).to("i64") & UNSIGNED)
+        size = bits(self.start.element) // 8
+        distance: Scalar = (number.to("i64") & UNSIGNED) * (self.page * size)
+        return distance if first is None else distance + ((first * (self.row * size)).to("i64") & UNSIGNED)
+
+    def at(self, distance: Scalar) -> Pointer:
+        """What is so many bytes behind the start."""
+        return self.start.to("i8").offset(distance).to(dtype_of(self.start.element))
 
     def start_of(self, number: Scalar) -> Pointer:
         """Where a page begins."""
-        return self.start.offset(self.distance_of(number))
+        return self.at(self.distance_of(number))
 
     def view(self, distance: Scalar, rows: Scalar) -> View:
         """So many rows (keys, channels) of a page from one on. The view begins there, so that what is behind the last
         one lies beyond its end, and no lane compares rows."""
         # Behind a row's channels nothing is read. That the buffer ends with a whole row spares its size two terms.
-        return view(self.start.offset(distance), (rows, self.row), (self.row, 1)).slice(1, 0, self.channels)
+        return view(self.at(distance), (rows, self.row), (self.row, 1)).slice(1, 0, self.channels)
 
     def bounded(self, size: int) -> Pool:
         """The same, whose rows are known to be no longer than pages of so many keys may be (`Paged.settled`): 32 bits
