@@ -12,7 +12,7 @@ from ckmlir.dialect import views as dialect_views
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.padding import LeftPad, RightPad
-from ckmlir.dialect.reach import FAR, NEAR, REACHES
+from ckmlir.dialect.reach import REACHES
 from ckmlir.dialect.scalars import bits, name_of
 from ckmlir.dialect.symbols import Size, Symbol
 from ckmlir.dialect.transforms import Embed, Offset
@@ -278,7 +278,8 @@ def gather(
     `reach` says how far what is indexed may lie behind the view's pointer. "near": within 2 GiB, with offsets of 32
     bits into a buffer. "far": anywhere, with an address of 64 bits and a branch for each access. Without it the
     compiler takes "near" for a view whose lengths and strides are known to be that small, else "far". "near" for any
-    other view is a promise, which a checked run tests (checker `promise`).
+    other view is a promise, which a checked run tests (checker `promise`). "close" is "near", and promises that what
+    an index comes to lies in the view, or behind it and within 4 GiB of its pointer; then no lane compares its index.
 
     Raises:
         TracingError: another reach.
@@ -289,7 +290,8 @@ def gather(
 
 def _reach(reach: str | None) -> str | None:
     if reach not in (None, *REACHES):
-        raise TracingError(f'reach "{reach}": expected "{NEAR}", "{FAR}" or nothing')
+        quoted = ", ".join(f'"{one}"' for one in REACHES)
+        raise TracingError(f'reach "{reach}": expected {quoted} or nothing')
     return reach
 
 

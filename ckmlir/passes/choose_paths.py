@@ -15,7 +15,7 @@ from ckmlir.dialect import build, memory
 from ckmlir.dialect.build import integer_of, producer, text_of
 from ckmlir.dialect.control import LOOPS
 from ckmlir.dialect.loop import LOOP, schedule_of, stage_of
-from ckmlir.dialect.reach import NEAR, reach_of
+from ckmlir.dialect.reach import FAR, reach_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.mlir import ir
@@ -81,7 +81,7 @@ def _is_computed(tile: ir.Value, path: str) -> bool:
 
 def _is_loaded(made: ir.Operation, path: str) -> bool:
     """Whether a path may take the place of an operation: that of a load; of a gather only copies do."""
-    near = made.name == "ck.gather" and reach_of(made, made.operands[0]) == NEAR
+    near = made.name == "ck.gather" and reach_of(made, made.operands[0]) != FAR
     return made.name == "ck.load" or (path == "direct" and near)
 
 

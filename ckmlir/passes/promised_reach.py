@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ckmlir.dialect.build import text_of
-from ckmlir.dialect.reach import NEAR, known_near
+from ckmlir.dialect.reach import FAR, known_near
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.symbols import Size, Symbol
 from ckmlir.dialect.types import WindowType
@@ -25,7 +25,7 @@ WINDOWS = {"ck.gather_fragment": 0, "ck.copy_fragment": 0, "ck.scatter_fragment"
 def window_of(op: ir.Operation) -> ir.Value | None:
     """The window of an access that relies on its view being near without knowing it; None for other operations."""
     place = WINDOWS.get(op.name)
-    if place is None or "reach" not in op.attributes or text_of(op, "reach") != NEAR:
+    if place is None or "reach" not in op.attributes or text_of(op, "reach") == FAR:
         return None
     window = op.operands[place]
     described = described_as(window.type, WindowType)

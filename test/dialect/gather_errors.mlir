@@ -64,7 +64,7 @@ func.func @index(%w: !window, %i: i64, %v: vector<2xf16>) {
 !window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 64], strides=[64, 1]); view(d0, d1)", [16, 32]>
 !tile = !ck.tile<[16, 32], f16, "?">
 func.func @reach(%w: !window, %i: !ck.tile<[16], i32, "?">) {
-  // expected-error@+1 {{'ck.gather' reach 'wide' is not one of near, far}}
+  // expected-error@+1 {{'ck.gather' reach 'wide' is not one of close, near, far}}
   %0 = "ck.gather"(%w, %i) {axis = 0, reach = "wide"} : (!window, !ck.tile<[16], i32, "?">) -> !tile
   return
 }

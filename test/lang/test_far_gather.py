@@ -121,6 +121,18 @@ def test_a_negative_index_does_not_come_back_from_a_large_origin(chip: str, reac
 
 
 @pytest.mark.parametrize("chip", CHIPS)
+def test_close_indices_end_behind_the_view(chip: str) -> None:
+    """No lane compares them: a buffer that ends with the last row refuses those behind it."""
+    ids = np.arange(TILE[0], dtype=np.int32)
+    compiled = compile_traced(pool_kernel(chip, "close"))
+    assert "global_load" not in compiled.assembly
+    rows = TILE[0] - 5
+    _, found = launch(compiled, ids, np.ones(TILE, np.float32), rows)
+    assert not found[rows:].any()
+    np.testing.assert_array_equal(found[:rows, 1], 1 + 100 * ids[:rows])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
 def test_windows_in_five_gigabytes(chip: str) -> None:
     """A window's buffer holds what is left behind its origin: more than 4 GiB, than 2, less, nothing, less than
     nothing. The scalar unit finds out which.
@@ -168,5 +180,5 @@ def test_a_small_view_is_near_without_a_word() -> None:
 
 def test_another_reach_is_refused() -> None:
     """What it may be is said."""
-    with pytest.raises(TracingError, match='reach "wide": expected "near", "far" or nothing'):
+    with pytest.raises(TracingError, match='reach "wide": expected "close", "near", "far" or nothing'):
         pool_kernel("gfx942", "wide")

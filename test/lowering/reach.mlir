@@ -1,5 +1,6 @@
 // A gather or scatter is near, through a buffer, where its view is known to end within 2 GiB or said to; elsewhere it is
-// far: lanes have an address of 64 bits, and those without an element branch around the access.
+// far: lanes have an address of 64 bits, and those without an element branch around the access. A close one is near, and
+// its index is not compared.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 
@@ -36,6 +37,22 @@ gpu.module @kernels [#rocdl.target<chip = "gfx942">] {
     %window = "ck.make_window"(%view, %first, %zero) : (!open, i32, i32) -> !opened
     %0 = "ck.gather_fragment"(%window, %i) {axis = 0, reach = "near", distribution = "d0: 64@lane, d1: 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!opened, i32) -> vector<4xf32>
     llvm.store %0, %q : vector<4xf32>, !llvm.ptr<1>
+    return
+  }
+
+  // The size of the buffer refuses what an index behind the view comes to.
+  // CHECK-LABEL: llvm.func @close
+  // CHECK-NOT: arith.cmpi ult, %{{.*}} : i32
+  // CHECK: rocdl.raw.ptr.buffer.load
+  // CHECK-NOT: arith.cmpi ult, %{{.*}} : i32
+  // CHECK: rocdl.raw.ptr.buffer.store
+  // CHECK: llvm.return
+  func.func @close(%p: !llvm.ptr<1>, %m: i32, %s: i32, %i: i32) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %view = "ck.make_view"(%p, %m, %s) : (!llvm.ptr<1>, i32, i32) -> !open
+    %window = "ck.make_window"(%view, %zero, %zero) : (!open, i32, i32) -> !opened
+    %0 = "ck.gather_fragment"(%window, %i) {axis = 0, reach = "close", distribution = "d0: 64@lane, d1: 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!opened, i32) -> vector<4xf32>
+    "ck.scatter_fragment"(%0, %window, %i) {axis = 0, reach = "close", distribution = "d0: 64@lane, d1: 4@y0", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf32>, !opened, i32) -> ()
     return
   }
 

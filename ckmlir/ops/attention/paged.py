@@ -99,7 +99,7 @@ class Paged(Source):
                 given = "x".join(map(str, problem.strides(name)))
                 right = f"kernels address at most {MAXIMUM_ARRAY_BYTES} from its start"
                 raise RequestError(f"{name}_strides={given}: a page of {self.size} keys takes {most} bytes; {right}")
-            reach = max(reach, ((self.pool - 1) * page + self.size * row) * find_dtype(problem.dtype).bytes)
+            reach = max(reach, (max(self.pool - 1, 1) * page + self.size * row) * find_dtype(problem.dtype).bytes)
         (k_page, _, k_row), (v_page, _, v_row) = (problem.strides(name) for name in "kv")
         far, alike = self.size < LARGE and reach > MAXIMUM_ARRAY_BYTES, (k_page, k_row) == (v_page, v_row)
         return replace(self, far=far, alike=alike)

@@ -24,7 +24,7 @@ def in_pages(word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -
     v = pool_of_head(given, "v", work.shared, spec.dv, multiple)
     if "alike" in how:  # so that what is computed of both is computed once
         v = replace(v, page=k.page, row=k.row)
-    reach, whole = "far" if "far" in how else "near", form.keys <= pages.size
+    reach, whole = "far" if "far" in how else "close", form.keys <= pages.size
     if whole:
         k, v = k.bounded(pages.size), v.bounded(pages.size)
     if "vectors" in how:
