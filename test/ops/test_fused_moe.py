@@ -206,8 +206,11 @@ def test_units_follow_the_rows_of_an_expert() -> None:
         assert FUSED.problem(t=entries, topk=1, e=8, shuffled=32).first.unit == max(unit, 32)
 
 
-HIGH = {"t": 161, "e": 1, "topk": 1, "hidden": 384 * 128, "inter": 64}
-"""Two units of 160, so 384 blocks of down: three for two of gfx950's compute units."""
+HIGH = {"t": 161, "e": 1, "topk": 1, "hidden": 384 * 128, "inter": 72}
+"""Two units of 160, so 384 blocks of down: three for two of gfx950's compute units. Rows between the products begin
+within cache lines, so that the matrices go through LDS."""
+PAST = {"t": 161, "e": 1, "topk": 1, "hidden": 256, "inter": 128}
+"""Two units of 96, whose matrices go past LDS."""
 
 
 @pytest.mark.parametrize(
@@ -225,22 +228,35 @@ HIGH = {"t": 161, "e": 1, "topk": 1, "hidden": 384 * 128, "inter": 64}
         ("gfx950", {"dtype": "fp8"}, 128),
         ("gfx950", {"shuffled": 16}, 128),
         ("gfx950", {"between": "lds"}, 128),
+        ("gfx950", PAST, 96),
+        ("gfx950", {**PAST, "dtype": "fp8"}, 96),
+        ("gfx950", {**PAST, "reduction": "atomic", "out": "f32"}, 96),
+        ("gfx950", {**PAST, "op": "silu(acc)"}, 96),
+        ("gfx950", {**PAST, "unit": 128}, 128),
+        ("gfx950", {**PAST, "hidden": 200}, 128),
+        ("gfx950", {**PAST, "inter": 32}, 128),
+        ("gfx950", {**PAST, "dtype": "f32"}, 128),
+        ("gfx950", {**PAST, "shuffled": 16}, 128),
+        ("gfx950", {**PAST, "between": "lds"}, 128),
+        ("gfx942", PAST, 128),
     ],
     ids=str,
 )
-def test_units_of_high_blocks(chip: str, keys: dict[str, Any], unit: int) -> None:
-    """Of a layer that names none, on a chip that copies whole vectors to LDS and for as many blocks as it needs."""
+def test_units_of_a_chip(chip: str, keys: dict[str, Any], unit: int) -> None:
+    """Of a layer that names none: where matrices go past LDS, and where a chip copies whole vectors to LDS, for as many
+    blocks as it needs."""
     problem, target = FUSED.problem(**{**HIGH, **keys}), get_target(chip)
     spec = FUSED.spec(problem, target)
     assert not FUSED.mismatches(problem, spec, target)
     assert unit % spec.block[0] == 0
-    assert (spec.block[0] == 160) == (unit == 160)
+    assert (spec.block[0] == unit) >= (unit in (96, 160))
     sizes = {one.name: one.nbytes for one in FUSED.workspaces(problem, spec, target)}
     assert sizes["sorted_ids"] == 4 * 2 * unit
 
 
-def test_a_layer_in_units_of_high_blocks() -> None:
-    run("fused_moe", "gfx950", dtype="bf16", **HIGH)
+@pytest.mark.parametrize("keys", [{**HIGH, "dtype": "bf16"}, PAST, {**PAST, "dtype": "fp8"}], ids=str)
+def test_layers_in_units_of_a_chip(keys: dict[str, Any]) -> None:
+    run("fused_moe", "gfx950", **keys)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""Products whose B goes past LDS, straight to registers: which, and what their steps consist of."""
+"""Products whose B goes past LDS, straight to registers: which, what their steps consist of, and numbers of experts."""
 
 from typing import Any
 
 import pytest
+from operator_runner import checked
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
@@ -80,3 +81,71 @@ def test_blocks_past_lds_leave_room_for_another(keys: dict[str, Any]) -> None:
     mix = steady_loop(found.code_object, found.kernel_name).mix
     steps = mix["mfma"] * spec.mfma[2] // (16 * spec.block[2])
     assert steps and mix["lds"] == 20 * steps  # 4 writes and 16 reads of 1 KB
+
+
+MOE_GEMM = find_operator("moe_gemm")
+GATED = {"op": "silu(gate) * up"}
+DOWN = {"a_rows": "entry", "c_rows": "token", "op": "acc * d0", "d": "f32", "d_kind": "place"}
+NUMBERS = {"op": "acc * d0 * d1 * d2", "d": "f32,f32,f32", "d_kind": "place,column,row", "out": "f16"}
+EXPERTS = {"t": 4096, "e": 32, "topk": 4, "n": 1024, "k": 512, "unit": 96, "dtype": "bf16"}
+
+
+@pytest.mark.parametrize(("chip", "keys", "straight"), [
+    ("gfx950", DOWN, True), ("gfx950", GATED, True), ("gfx950", {"unit": 192, "dtype": "fp8"}, True),
+    ("gfx950", {"op": "gelu(acc + d0)"}, True),
+    ("gfx950", {"unit": 128}, False), ("gfx950", {"n": 64}, False), ("gfx950", {"n": 64, **GATED}, True),
+    ("gfx950", {"k": 520}, False), ("gfx950", {"layout": "RRR"}, False), ("gfx950", {"shuffled": 16}, False),
+    ("gfx950", {"dtype": "f32"}, False), ("gfx950", {"dtype": "fp8", "a_scale": "mx", "b_scale": "mx"}, False),
+    ("gfx942", DOWN, False),
+])  # fmt: skip
+def test_where_matrices_of_experts_go_past_lds(chip: str, keys: dict[str, Any], straight: bool) -> None:
+    """Of one product and of two, in blocks of 96 rows that divide a unit, straight from the sums to memory."""
+    spec = MOE_GEMM.spec(MOE_GEMM.problem(**{**EXPERTS, **keys}), get_target(chip))
+    assert (spec.schedule == "straight") == straight
+    block = (96, 128 // spec.products)
+    assert not straight or (spec.block[:2], spec.waves, spec.mfma[1], spec.epilogue) == (block, (1, 4), 16, "direct")
+    # What tells rows of one product is asked for at once where registers have room for that.
+    assert not straight or spec.slices == ((2, 1) if "lu(" in keys.get("op", "") else (1, 1))
+
+
+@pytest.mark.parametrize("keys", [
+    {**DOWN, "c_rows": "entry"}, GATED, {"op": "gelu(acc + d0)"},
+    *(pytest.param(one, marks=pytest.mark.full) for one in (
+        {**DOWN, **NUMBERS, "reduction": "atomic", "n": 1026}, {"op": "gelu(gate + d0) * (up + d1)", "n": 1001},
+        {**DOWN, **NUMBERS, "dtype": "i8", "out": "f32"}, {**DOWN, "dtype": "f16", "n": 1001},
+    )),
+])  # fmt: skip
+def test_matrices_of_experts_past_lds_leave_room_for_two_others(keys: dict[str, Any]) -> None:
+    """A compute unit holds three workgroups, nothing is spilled, and a step writes and reads A alone in LDS."""
+    target = get_target("gfx950")
+    spec = MOE_GEMM.spec(MOE_GEMM.problem(**{**EXPERTS, **keys}), target)
+    found = compile_kernel(MOE_GEMM, spec, target)
+    metadata = found.code_object.kernel().metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    assert found.workgroups_a_unit(256) == 3
+    mix = steady_loop(found.code_object, found.kernel_name).mix
+    steps = mix["mfma"] * spec.mfma[2] // (12 * spec.block[2])
+    assert steps and mix["lds"] == 15 * steps  # 3 writes and 12 reads of 1 KB
+
+
+@pytest.mark.parametrize("keys", [
+    {"t": 130, "n": 133, "k": 192, "e": 3, **DOWN, "c_rows": "entry"}, {"t": 110, "n": 70, "k": 128, "e": 2, **GATED},
+    {"t": 75, "n": 136, "k": 256, "e": 2, "dtype": "i8", **DOWN, "reduction": "atomic", "out": "f32"},
+    *(pytest.param(one, marks=pytest.mark.full) for one in (
+        {"t": 120, "n": 264, "k": 64, "e": 3, "topk": 2, **DOWN}, {"t": 50, "n": 70, "k": 640, "unit": 192, "e": 1},
+        {"t": 97, "n": 66, "k": 128, "e": 2, "dtype": "fp8", **DOWN, **NUMBERS, "reduction": "atomic"},
+        {"t": 100, "n": 65, "k": 256, "e": 2, "dtype": "f16", "op": "gelu(gate + d0) * (up + d1)"},
+    )),
+], ids=str)  # fmt: skip
+def test_numbers_of_experts_past_lds(keys: dict[str, Any]) -> None:
+    """Columns that end within a block, units that are partly empty, under all checkers."""
+    asked = {**EXPERTS, "topk": 1, **keys}
+    assert MOE_GEMM.spec(MOE_GEMM.problem(**asked), get_target("gfx950")).schedule == "straight"
+    checked("moe_gemm", "gfx950", asked)
+
+
+@pytest.mark.parametrize("keys", [{"dtype": "bf16"}, pytest.param({"dtype": "fp8"}, marks=pytest.mark.full)], ids=str)
+def test_two_plain_matrices_go_straight_to_registers(keys: dict[str, Any]) -> None:
+    """Of `gated_gemm`, where a request says so."""
+    asked = {"m": 100, "n": 72, "k": 264, "block": "64x64x64", "wave": "1x4", "schedule": "straight", **keys}
+    checked("gated_gemm", "gfx942", asked)

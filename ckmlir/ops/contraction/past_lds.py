@@ -52,13 +52,19 @@ def goes_past_lds(wish: Wish, target: Target) -> bool:
     registers of waves side by side: one plain product, be it by stream-K, in full vectors along K, where lanes of a
     short instruction take whole requests of L1; also one of patches where a step has one place of the window.
     """
+    alone = wish.factors == 1 and not wish.products
+    return alone and min(wish.m, wish.n) > SMALL and may_go_past_lds(wish, target)
+
+
+def may_go_past_lds(wish: Wish, target: Target) -> bool:
+    """What `goes_past_lds` asks of one matrix B or two: of how they lie, and of the chip."""
     lies = wish.read_layout == wish.layout[:2] == "RC" and wish.in_lines and wish.load_bytes == ACCESS_BYTES
     other = wish.merged or wish.sparse or wish.computed or wish.converts or wish.powers
-    plain = wish.arrays == 2 and not other
-    medium = wish.block is None and wish.waves is None and min(wish.m, wish.n) > SMALL
+    plain = wish.arrays == 1 + wish.factors and not other
+    open_ = wish.block is None and wish.waves is None
     request = elements_in(REQUEST_BYTES, wish.dtype)
     whole = any(one.n == NARROW and one.k >= request for one in target.mfmas(wish.dtype))
-    return not wish.products and lies and plain and medium and whole and bound_by_lds("compv4", wish.dtype, target)
+    return lies and plain and open_ and whole and bound_by_lds("compv4", wish.dtype, target)
 
 
 def takes_group(wish: Wish, target: Target) -> bool:

@@ -11,7 +11,8 @@
 | `experts_problem.py`, `experts_scales.py` | what its requests come to, scales of groups among them |
 | `experts_plans.py`, `experts_grid.py` | its blocks where a request leaves them open; the grid that these make |
 | `experts_blocks.py` | blocks, and how many of them run at a time |
-| `experts_few_tokens.py`, `experts_copies.py` | those for few tokens, and those that are copied to LDS |
+| `experts_few_tokens.py` | those for few tokens |
+| `experts_copies.py` | those whose operands are copied to LDS, and those whose matrices go past it |
 | `experts_reference.py` | its results in NumPy, and how far kernels may be from them |
 | `fused_moe.py`, `moe_layer.py` | the operators of whole layers, of a given routing and of a router's logits |
 | `layer_problem.py` | what requests of layers come to |

@@ -1,4 +1,6 @@
-"""Blocks of products of experts' matrices whose operands are copied to LDS as they lie, and where these are better."""
+"""Blocks of products of experts' matrices whose operands pass LDS alone, copied to it as they lie, or whose matrices
+pass registers alone, and where these are better.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,10 @@ import math
 from collections.abc import Iterator
 
 from ckmlir.ops.contraction.contraction_spec import SCALARS
+from ckmlir.ops.contraction.past_lds import PLAIN, may_go_past_lds
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import NAMES
-from ckmlir.ops.contraction.wishes import Plan
+from ckmlir.ops.contraction.wishes import Plan, wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_blocks import (
     BLOCKS,
@@ -42,10 +45,28 @@ read less of LDS than lower ones, and an expert of 480 to 640 rows is four. By t
 1024 40.9 and 36.3. In units of 160, of blocks of 32 rows and of these: down 53.6 and 18.7, n = 320 21.6 and 17.0, n =
 128, half of a block, 8.6 and 14.1; gate and up k = 4096 340 and 111, n = 80 19.2 and 17.2; fp8 down 33.8 and 23.1."""
 FILLED_UNIT = FILLED[0].rows
+PAST = Block(96, (128, 64), (1, 4), (PLAIN,))
+"""Of one product and of two. LDS holds A alone, for waves side by side, and registers leave room for three such blocks
+on a compute unit: while one stores, or waits for what tells its rows, the others compute. Parts of a block through LDS
+wait for all waves; straight from the sums, C takes less. By the model on gfx950, bf16, 4096 tokens, in us of units of
+128 or 160, of this, and of this through LDS: down without its sum, 32 experts of 4, n = 1024, k = 512 19.0, 17.4 and
+18.4, added by memory in bf16 25.3, 18.2 and 18.7; gate and up, n = 512, k = 1024 36.3, 29.6 and 30.4; down with its sum
+36.3 and 32.2, added by memory in f32 36.3 and 21.0; 8 experts of 2, n = k = 1024 20.0 and 14.6. In units and blocks of
+64, 80, 112, 128, 144, 160, 176 and 192 rows down takes 27.6, 23.7, 20.8, 24.6, 20.3, 20.5, 24.5 and 23.9. Blocks of 96
+x 64 30.9, 96 x 256 26.2, half as deep 36.5, by two waves 24.4, with one LDS buffer 21.8, A copied to LDS 20.2, loads
+one step ahead 29.3.
+"""
+PAST_UNIT = PAST.rows
 COPIED_BYTES = 16
 """Of a lane; with copies of 4 bytes a block takes four times as many instructions."""
 HIDING = 8
 """Waves of a compute unit at least, of which some compute while others wait for copies."""
+
+
+def past_lds(problem: ExpertsProblem, depth: int, target: Target) -> Iterator[Plan]:
+    """Blocks whose matrices go past LDS, where that is better than the way through it."""
+    if _goes_past_lds(problem, target):
+        yield from plans_of(problem, PAST, depth, None, NARROW_COLUMNS)
 
 
 def by_copies(problem: ExpertsProblem, depth: int, target: Target) -> Iterator[Plan]:
@@ -55,6 +76,19 @@ def by_copies(problem: ExpertsProblem, depth: int, target: Target) -> Iterator[P
         yield from plans_of(problem, COPIED[place], depth, None, NARROW_COLUMNS)
     if _filled(problem, depth, target):
         yield from plans_of(problem, FILLED[place], depth, None)
+
+
+def units_go_past_lds(first: ExpertsProblem, second: ExpertsProblem, target: Target) -> bool:
+    """Whether both products of a layer go past LDS in units of `PAST_UNIT`, and so are better off.
+
+    By the model on gfx950, bf16, the layer's time in relation to units of 128 or 160, with (tokens, experts, of each
+    token, hidden, inter): (4096, 32, 4, 1024, 512) .85, (4096, 64, 8, 2048, 1024) .89, (4096, 256, 8, 2048, 512) .78,
+    (2048, 128, 8, 4096, 256) .78, (1024, 64, 6, 2048, 1408) .58, (1500, 60, 4, 2048, 1408) .66, (4096, 8, 2, 1024,
+    1024) .78, (1024, 32, 4, 2048, 768) .61, (2048, 8, 2, 1024, 3072) .71, (544, 8, 1, 4096, 2048) .75, (700, 16, 2,
+    512, 512) .78, (2048, 8, 2, 4096, 1408) and (3000, 16, 3, 1536, 896) .92, (16384, 8, 2, 1024, 3584) .98, (640, 32,
+    4, 2048, 768), whose experts have 80 rows, 1.01; fp8, the first, .71.
+    """
+    return all(_goes_past_lds(one.in_units_of(PAST_UNIT), target) for one in (first, second))
 
 
 def fill_units(first: ExpertsProblem, second: ExpertsProblem, target: Target) -> bool:
@@ -141,3 +175,13 @@ def _leaves_room(product: Problem) -> bool:
         return True
     names = (*ACCUMULATORS, *NAMES, *SCALARS)
     return is_linear(parse(product.op, names), ACCUMULATORS)
+
+
+def _goes_past_lds(problem: ExpertsProblem, target: Target) -> bool:
+    """Whether `PAST` divides a unit and the matrices, which lie as the chip's instructions take them and fill more than
+    half of a block, go past LDS.
+    """
+    product = problem.product
+    wide = 2 * product.n > PAST.columns[product.products - 1]
+    plain = not product.scaling and not product.shuffled
+    return problem.unit % PAST.rows == 0 and wide and plain and may_go_past_lds(wish_of(product, target), target)

@@ -18,6 +18,7 @@ from ckmlir.ops.contraction.block_sizes import MEDIUM, SMALL, TALL_WAVES
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
 from ckmlir.ops.contraction.crowded import crowded
 from ckmlir.ops.contraction.defaults import PREFERRED, PREFERRED_PARTIAL, default_waves, narrow_for_scales
+from ckmlir.ops.contraction.past_lds import PLAIN
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.shuffle import COLUMNS
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, wish_of
@@ -33,7 +34,7 @@ from ckmlir.ops.moe.experts_blocks import (
     plans_of,
     tells_numbers,
 )
-from ckmlir.ops.moe.experts_copies import by_copies
+from ckmlir.ops.moe.experts_copies import by_copies, past_lds
 from ckmlir.ops.moe.experts_few_tokens import for_few_tokens
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
 from ckmlir.targets import Target
@@ -75,6 +76,7 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
         deepest = max((one.group for one in product.scaling), default=0)
         yield from plans_of(problem, block, max(8 * line // bits, deepest), named)
     if named is None:
+        yield from past_lds(problem, 8 * DEPTH // bits, target)
         yield from by_copies(problem, 8 * DEPTH // bits, target)
     wish = wish_of(product, target)
     is_crowded = _is_crowded(product)
@@ -96,15 +98,19 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
             yield from plans_of(problem, block, depth, named, NARROW_COLUMNS if narrow else columns)
 
 
-def epilogue_of(problem: ExpertsProblem) -> str | None:
-    """direct where an expression takes numbers of rows that a list tells, and stores single elements; None: any.
+def epilogue_of(problem: ExpertsProblem, plan: Plan) -> str | None:
+    """direct where B goes past LDS to waves side by side, and where an expression takes numbers of rows that a list
+    tells, and stores single elements; None: any.
 
     Through LDS all lanes of a wave then have one row at a time, and scalar registers hold which it is, and whether it
     exists: up to 94 were kept in lanes of vector registers (scales of tokens, n = 31 and 257, 64 and 128 rows). From
     the accumulators none are. By the model, 4096 tokens, 8 experts of 2, gate and up in fp8, n = 1025, k = 1024, f32
     stored, 33.0 us instead of 36.2 on gfx950, 41.6 instead of 39.1 on gfx942.
+
+    Beside a matrix past LDS a block goes through the LDS of A in parts, between which all waves wait (`PAST`).
     """
-    return "direct" if tells_numbers(problem) and problem.product.aligned()[2] == 1 else None
+    past = plan.schedule == PLAIN and plan.waves[0] == 1
+    return "direct" if past or (tells_numbers(problem) and problem.product.aligned()[2] == 1) else None
 
 
 def _shallow(problem: ExpertsProblem) -> tuple[Block, ...]:

@@ -72,7 +72,7 @@ LAYER_KEYS: tuple[Key, ...] = (
         "unit",
         None,
         "places of a unit, whose rows have one expert, a multiple of 16; by default 16 to 128, as many as an expert "
-        "has rows on average, and `shuffled` at least; 160 for many rows of 16 bits on gfx950",
+        "has rows on average, and `shuffled` at least; 96 or 160 for many rows on gfx950",
         16,
         16,
     ),

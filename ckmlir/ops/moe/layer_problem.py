@@ -13,7 +13,7 @@ from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, find_array
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
 from ckmlir.ops.moe.between import INTER, AsComputed, Between, Quantised
-from ckmlir.ops.moe.experts_copies import FILLED_UNIT, fill_units
+from ckmlir.ops.moe.experts_copies import FILLED_UNIT, PAST_UNIT, fill_units, units_go_past_lds
 from ckmlir.ops.moe.experts_problem import BY_WORKSPACE, ExpertsProblem
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_smoothquant import OPERATOR as MOE_SMOOTHQUANT
@@ -63,13 +63,18 @@ class LayerProblem(Struct, frozen=True):
     open_unit: bool = False
 
     def on(self, target: Target) -> LayerProblem:
-        """The layer in the units that a chip takes: those of 160 places where `fill_units` says so."""
-        if not self.open_unit or not fill_units(self.first, self.second, target):
+        """The layer in the units that a chip takes: of 96 places where the matrices of both products go past LDS, else
+        of 160 where `fill_units` says so."""
+        if not self.open_unit:
             return self
-        first, second = (one.in_units_of(FILLED_UNIT) for one in (self.first, self.second))
-        return replace(
-            self, sorting=replace(self.sorting, unit=FILLED_UNIT), first=first, second=second, open_unit=False
-        )
+        if units_go_past_lds(self.first, self.second, target):
+            return self._in_units_of(PAST_UNIT)
+        return self._in_units_of(FILLED_UNIT) if fill_units(self.first, self.second, target) else self
+
+    def _in_units_of(self, unit: int) -> LayerProblem:
+        """The same with other units, which no chip changes."""
+        first, second = (one.in_units_of(unit) for one in (self.first, self.second))
+        return replace(self, sorting=replace(self.sorting, unit=unit), first=first, second=second, open_unit=False)
 
     @property
     def second_names(self) -> Mapping[str, str]:

@@ -169,8 +169,8 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
 
     def _planned(self, problem: ExpertsProblem, some: Iterable[Plan], target: Target) -> Iterator[ContractionSpec]:
         own = _made(problem)
-        product = replace(own.product, epilogue=own.product.epilogue or epilogue_of(own))
         for plan in some:
+            product = replace(own.product, epilogue=own.product.epilogue or epilogue_of(own, plan))
             found = operator_of(product).planned(product, plan, _sink(problem), target)
             found = replace(found, operator=self.name, walk="experts", rows=own.listed)
             yield replace(found, slices=slices_of(found))
