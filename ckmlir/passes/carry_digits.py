@@ -147,8 +147,9 @@ def _along(
         elif op.name != COPY:  # which lane copies what is not known before LDS has its layout
             stays = not _counts_few_places(step, described.descriptor)
             walk = Walk(lengths, origin, *(_of_wave(op, axis, unit) or _of_thread(op, axis, unit)), stays, known)
-            # Single elements have conditions of their own, which leave no scalar registers for the digits of steps.
-            if walk.kind == QUAD or len(registers_of(op)) > 1:
+            # Single elements have conditions of their own, which leave no scalar registers for the digits of steps;
+            # places that are few are refused by bits instead.
+            if walk.kind == QUAD or len(registers_of(op)) > 1 or not walk.stays:
                 yield walk
 
 

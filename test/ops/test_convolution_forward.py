@@ -149,6 +149,18 @@ def test_places_are_found_once(c: int, valu: int, salu: int) -> None:
     assert 32 * mix["salu"] <= salu * mix["mfma"]
 
 
+@pytest.mark.parametrize(("block", "valu"), [((64, 64, 32), 320), ((128, 128, 64), 147)])
+def test_single_elements_carry_their_digits(block: tuple[int, int, int], valu: int) -> None:
+    """Odd numbers of channels: no step divides; vector instructions for 32 matrix instructions."""
+    problem = OPERATOR.problem(n=8, c=33, k=128, image=(28, 28), block=block)
+    kernel = compile_kernel(OPERATOR, OPERATOR.spec(problem, GFX942), GFX942)
+    loop = steady_loop(kernel.code_object, kernel.kernel_name)
+    assert 32 * loop.mix["valu"] <= valu * loop.mix["mfma"]
+    assert not any(one.mnemonic == "v_mul_hi_u32" for one in loop.instructions)
+    kept = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (kept.vgpr_spill_count, kept.sgpr_spill_count, kept.private_segment_size) == (0, 0, 0)
+
+
 @pytest.mark.parametrize(("operator", "keys", "valu"), [
     ("conv_fwd", {"n": 32, "c": 3, "k": 64, "image": (224, 224), "window": 7, "strides": 2, "pads": 3}, 478),
     ("conv_fwd", {"n": 32, "g": 126, "c": 1, "k": 1, "image": (57, 57)}, 486),

@@ -170,6 +170,28 @@ func.func @of_few_places(%p: !llvm.ptr<1>, %rows: i32, %pitch: i32, %left: i32, 
 
 // -----
 
+// So do those of single elements, whose conditions are bits then.
+!view = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?8], strides=[?1, 1]); d2 = left_pad(d0, length=?0, pad=?2); d3 = right_pad(d2, length=(?0 + ?2), pad=?3); d4 d5 = embed(d3, lengths=[?4, ?5], strides=[?6, ?7], few=1); d6 = merge(d5, d1, lengths=[?5, ?8]); view(d4, d6)">
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?8], strides=[?1, 1]); d2 = left_pad(d0, length=?0, pad=?2); d3 = right_pad(d2, length=(?0 + ?2), pad=?3); d4 d5 = embed(d3, lengths=[?4, ?5], strides=[?6, ?7], few=1); d6 = merge(d5, d1, lengths=[?5, ?8]); view(d4, d6)", [32, 32]>
+
+// CHECK-LABEL: func.func @single_elements_of_few_places
+// CHECK:      scf.for
+// CHECK:        "ck.with_digits"({{.*}}inside = 0 : i64, of = "thread"
+// CHECK-NOT:    arith.divui
+// CHECK:        scf.yield
+func.func @single_elements_of_few_places(%p: !llvm.ptr<1>, %rows: i32, %pitch: i32, %left: i32, %right: i32, %positions: i32, %places: i32, %stride: i32, %dilation: i32, %c: i32, %n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 32 : i32
+  scf.for %k = %zero to %n step %step : i32 {
+    %v = "ck.make_view"(%p, %rows, %pitch, %left, %right, %positions, %places, %stride, %dilation, %c) : (!llvm.ptr<1>, i32, i32, i32, i32, i32, i32, i32, i32, i32) -> !view
+    %w = "ck.make_window"(%v, %zero, %k) : (!view, i32, i32) -> !window
+    %0 = "ck.load_fragment"(%w) {distribution = "d0: 16@y0 2@lane, d1: 32@lane", registers = array<i32: 0>} : (!window) -> vector<1xf16>
+  }
+  return
+}
+
+// -----
+
 // A length that is padded to a multiple is computed before the loop, and its digits are carried as those of others: waves
 // have them where what each loads lies in one such multiple.
 !view = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[128, ?0, ?1], strides=[1, ?3%8, ?2%8]); d3 = right_pad(d2, length=?1, multiple=16); d4 = merge(d1, d3, lengths=[?0, (((?1 + 15) // 16) * 16)]); view(d0, d4) align 8">
