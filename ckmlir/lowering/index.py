@@ -198,10 +198,8 @@ class Index:
             bound = rest.bound
             if other == 1 or (bound is not None and bound <= other):
                 return quotient
-            new_bound = None if bound is None else (bound - 1) // other + 1
-            return quotient + rest._opaque(
-                "floordiv", other, lambda: rest._power_or("shrui", "divui", other), new_bound
-            )
+            most = None if bound is None else (bound - 1) // other + 1
+            return quotient + rest._opaque("floordiv", other, lambda: rest._power_or("shrui", "divui", other), most)
         whole, _ = self.apart(other)
         if not whole.terms:
             return whole
@@ -213,8 +211,7 @@ class Index:
             return self
         if isinstance(other, int):
             _, rest = self._split(other)
-            bound = rest.bound
-            if bound is not None and bound <= other:
+            if (rest.bound or other + 1) <= other:
                 return rest
             return rest._opaque("mod", other, lambda: rest._power_or("andi", "remui", other), other)
         whole, rest = self.apart(other)
@@ -225,17 +222,22 @@ class Index:
 
     def _shared(self, divisor: Index, divide: Callable[[Index], Index]) -> Index | None:
         """What is divided, if the lanes of a quad share it: see `quads`."""
-        emit, seats = self.emitter, seats_of(self.terms)
-        if len(seats) > 1 or not is_same_in_quad(self.terms):
-            return None
-        if seats:
-            rests = do_rest(self.terms)
-            return Index(from_seat(divide(self.at_home()).terms, seats[0], emit, rests=rests), emit)
+        if seats_of(self.terms) or not is_same_in_quad(self.terms):
+            return None if quads.home_of(self.terms) is None else self._found(divide)
+        emit = self.emitter
         fours = emit.quads.get((self - self.constant).key)
         if fours is None or divisor.multiple % (QUAD * fours.apart) == 0:
             return None
         seat = fours.seat(self.constant)
         return Index(from_seat(divide(self.of_each(seat, fours)).terms, seat, emit, rests=fours.rest), emit)
+
+    def _found(self, find: Callable[[Index], Index]) -> Index:
+        """What is found of it: by the lane that a quad takes it from, if it is one."""
+        seat = quads.home_of(self.terms)
+        if seat is None:
+            return find(self)
+        own, rests = find(self.at_home()), do_rest(self.terms)
+        return Index(from_seat(own.terms, seat, self.emitter, rests=rests), self.emitter)
 
     def of_each(self, seat: int, fours: Fours) -> Index:
         """What each lane of a quad finds something out about, where the one at a seat does about this. Of what rests
@@ -294,9 +296,9 @@ class Index:
         last = self._lift(length) - 1
         if self.is_constant:
             return last - self
-        bound = length if isinstance(length, int) else length.bound
-        return self._opaque(
-            "mirrored", length, lambda: self.emitter.binary("subi", last.emit(), self.emit()), bound
+        emit, bound = self.emitter, length if isinstance(length, int) else length.bound
+        return self._found(
+            lambda own: own._opaque("mirrored", length, lambda: emit.binary("subi", last.emit(), own.emit()), bound)
         )
 
     def _split(self, divisor: int) -> tuple[Index, Index]:
@@ -328,22 +330,21 @@ class Index:
         if not moving.terms:
             mixed = moving = other
         else:
-            mixed = (
-                moving._opaque("xor", other, lambda: self.emitter.binary("xori", moving.emit(), other.emit()), limit)
-                if other.terms
-                else moving
-            )
+            mixed = moving._mixed(other, limit) if other.terms else moving
         if not fixed.terms:
             return mixed
         low = moving.bound
         if low is None or self.constant % (1 << (low - 1).bit_length()):
-            return self._opaque("xor", other, lambda: self.emitter.binary("xori", self.emit(), other.emit()), None)
+            return self._mixed(other, None)
         if limit is not None and self.constant % limit == 0:
             return mixed + self.constant
         joint = None if limit is None else 1 << (max(limit - 1, self.constant)).bit_length()
-        return mixed._opaque("xor", fixed, lambda: self.emitter.binary("xori", mixed.emit(), fixed.emit()), joint)
+        return mixed._mixed(fixed, joint)
 
     __rxor__ = __xor__
+
+    def _mixed(self, other: Index, bound: int | None) -> Index:
+        return self._opaque("xor", other, lambda: self.emitter.binary("xori", self.emit(), other.emit()), bound)
 
     def _power_or(self, shift_or_mask: str, general: str, number: int) -> ir.Value:
         if number & (number - 1) == 0:

@@ -50,6 +50,12 @@ def seats_of(terms: Terms) -> list[int]:
     return sorted({atom.seat for monomial in terms for atom in monomial if atom.home})
 
 
+def home_of(terms: Terms) -> int | None:
+    """The seat of the lane that a quad takes all of a sum from in which lanes differ; None: of none, or of several."""
+    seats = seats_of(terms)
+    return seats[0] if len(seats) == 1 and is_same_in_quad(terms) else None
+
+
 def is_same_in_quad(terms: Terms) -> bool:
     """Whether the lanes of a quad are known to have the same, as far as it is their own."""
     return not any(_differs(atom) for monomial in terms for atom in monomial)

@@ -198,6 +198,31 @@ def test_conditions_of_weights_are_found_once() -> None:
     assert 32 * mix["salu"] <= 4 * mix["mfma"]
 
 
+@pytest.mark.parametrize(("k", "valu"), [(33, 592), (34, 466)])
+def test_lanes_of_a_quad_find_places_of_weights_in_small_blocks(k: int, valu: int) -> None:
+    """Vector instructions for 32 matrix instructions, of dy whose channels are not whole steps: each lane of a quad
+    finds where one of four places of K lies, counted from the last, and nothing is spilled.
+    """
+    problem, target = OPERATOR.problem(n=8, c=64, k=k, image=(28, 28)), get_target("gfx942")
+    kernel = compile_kernel(OPERATOR, OPERATOR.spec(problem, target), target)
+    mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
+    assert 32 * mix["valu"] <= valu * mix["mfma"]
+    kept = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (kept.vgpr_spill_count, kept.sgpr_spill_count, kept.private_segment_size) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx942", {"k": 34, "window": (2, 3), "strides": (2, 1)}),
+    *(pytest.param(*one, marks=pytest.mark.full) for one in (
+        ("gfx90a", {"k": 9, "dtype": "bf16"}), ("gfx942", {"k": 24, "dtype": "fp8", "dilations": 2}),
+        ("gfx950", {"k": 20, "dtype": "i8", "g": 2}), ("gfx942", {"k": 36, "dtype": "f32", "strides": 2}),
+    )),
+])  # fmt: skip
+def test_places_of_weights_in_small_blocks(chip: str, keys: dict[str, Any]) -> None:
+    """Numbers, under all checkers."""
+    checked("conv_bwd_data", chip, {"n": 2, "c": 64, "image": (9, 7), **keys})
+
+
 def test_kernels_divide_little() -> None:
     """Each division by a number of the launch takes a reciprocal; of 17 those of classes come with the arguments."""
     spec = OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64, image=(9, 9), strides=2), GFX942)

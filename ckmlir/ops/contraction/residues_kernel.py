@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import reduce
+from math import gcd
 from operator import mul
 from types import SimpleNamespace
 
 from ckmlir.dialect.distribution_builders import QUAD
 from ckmlir.lang import Scalar, exit_unless, view, workgroup_id
 from ckmlir.lang.kernel import Argument
+from ckmlir.lang.trace import current
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.merged_kernel import distance_arguments
@@ -29,6 +31,7 @@ from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.windows import rank_of
 from ckmlir.ops.contraction.windows_kernel import InQuads, patch_rows
 from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, in_order
+from ckmlir.passes.transposed_reads import has_transposed_read
 from ckmlir.targets.cdna import WAVE_SIZE
 
 
@@ -173,11 +176,22 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
     depth = spec.block[2]
     a = Matrix("a", patch_rows(spec, "a", rows, work.row), depth)
     b: Rows = patch_rows(spec, "b", weights, work.column)
-    # Single elements of dy have conditions of their own, too many for more beside them; vectors are to stay whole.
-    if spec.align[0] > 1 and spec.block[1] * depth >= QUAD * spec.align[1] * WAVE_SIZE * spec.wave_count:
-        width, waves, vector = spec.block[1], spec.wave_count, spec.align[1]
-        b = InQuads(weights, work.column, width, waves=waves, vector=vector, ragged=True)
+    vector = _vector_of_fours(spec)
+    # Single elements of dy have conditions of their own, too many for more beside them, unless these are bits.
+    if vector and (spec.align[0] > 1 or described.few):
+        b = InQuads(weights, work.column, spec.block[1], waves=spec.wave_count, vector=vector, ragged=True)
     return [a, Matrix("b", b, depth)]
+
+
+def _vector_of_fours(spec: ContractionSpec) -> int:
+    """Weights that a lane loads at a time of which it has four vectors, at four neighbouring places of K, so that lanes
+    of a quad divide once for all; 0: there are not enough, or only of vectors that are not whole, and a chip that
+    transposes while it reads LDS has whole ones of one place each anyway.
+    """
+    whole, fours = spec.align[1], spec.block[1] * spec.block[2] // (QUAD * WAVE_SIZE * spec.wave_count)
+    if has_transposed_read(current().target, 8 * spec.in_lds[1].bytes) and fours < whole:
+        return 0
+    return gcd(whole, fours) if fours else 0
 
 
 def array_of_class(spec: ContractionSpec, work: Work, name: str) -> Array:
