@@ -82,9 +82,10 @@ BESIDE: list[tuple[str, str, dict[str, Any], str, int]] = [
     ("fmha_fwd_pagedkv", "gfx942", {**PAGES, "page_size": 128}, "qr_woven", 256),
     ("fmha_fwd_pagedkv", "gfx950", {**PAGES, "page_size": 64, "alibi": "head"}, "qr_woven_async", 128),
     ("fmha_fwd_pagedkv", "gfx950", {**PAGES, "page_size": 16}, "qr_woven", 256),
-    ("fmha_fwd_pagedkv", "gfx942", {**PAGES, "page_size": 1}, "qr_woven", 128),  # 256 leave places too few registers
+    ("fmha_fwd_pagedkv", "gfx942", {**PAGES, "page_size": 1}, "qr_woven", 256),
+    ("fmha_fwd_pagedkv", "gfx90a", {**PAGES, "page_size": 16}, "qr_woven", 256),
     ("fmha_fwd_pagedkv", "gfx90a", {**PAGES, "page_size": 32, "dtype": "bf16"}, "qr_woven", 256),
-    ("fmha_fwd_pagedkv", "gfx942", {**PAGES, "page_size": 1, "dtype": "bf16"}, "qr_woven", 128),
+    ("fmha_fwd_pagedkv", "gfx942", {**PAGES, "page_size": 1, "dtype": "bf16"}, "qr_woven", 256),
     ("fmha_fwd_pagedkv", "gfx942", {**PAGES, "page_size": 16, "d": 64}, "qr_woven", 256),
     ("fmha_fwd_pagedkv", "gfx950", {**PAGES, "page_size": 16, "mask": "bottom_right"}, "qr", 128),
     ("fmha_fwd_pagedkv", "gfx90a", {**PAGES, "page_size": 16, "soft_cap": 30}, "qr", 128),

@@ -267,7 +267,7 @@ def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
         operand = 2 * schedule.lead * spec.mfma[1] * spec.mfma[2] * size // target.wave_size // 4
         need = output + 2 * scores + tiles + moving // threads // 4 + operand + woven_registers(spec.parts)
         if not target.has("lds_transpose_read"):
-            need += woven_places(spec.dtype, spec.source, keys)
+            need += woven_places(spec.mask, spec.source, keys)
             need += woven_mask(spec.dtype, spec.mask, spec.parts, ragged=spec.pad_sk)
         return Resources(name, value, threads, lds, output, need, pinned=True)
     # Every wave reads all of K, then V, or its share.

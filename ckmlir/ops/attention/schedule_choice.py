@@ -50,7 +50,7 @@ WOVEN_PARTS = {"bias": 40, "dropout": 40, "alibi": 40, "softcap": 24, "softcap_l
 them compute or load is alive: by spills, and rounded up; by the whole word of a part, else by its first. Weights from
 one exponent spare as many as the cap takes."""
 WOVEN_PLACES = 24
-"""The same of rows by a list, where V is turned on its way to LDS, so that each of its loads has places of its own."""
+"""The same of rows in pages of one key beside a mask, where V is turned on its way to LDS."""
 WOVEN_MASK = 24
 """The same of a mask there, which takes comparisons that are alive at once, and ends of runs of keys."""
 
@@ -60,13 +60,11 @@ def woven_registers(parts: Sequence[str]) -> int:
     return sum(WOVEN_PARTS.get(word, WOVEN_PARTS.get(word.partition("_")[0], 0)) for word in parts)
 
 
-def woven_places(dtype: str, source: str, keys: int) -> int:
+def woven_places(mask: str, source: str, keys: int) -> int:
     """Registers that a woven loop needs for places of rows in pages smaller than a block of `keys`, on chips that turn
-    V on its way to LDS. f16 spilled 1 to 47 with blocks of 256 queries, bf16 2 where a page is one key, and pages of
-    vectors none."""
-    short = dtype == "f16" or page_size(source) == 1
-    listed = short and "vectors" not in source.split("_") and gathers(source, keys)
-    return WOVEN_PLACES * listed
+    V on its way to LDS: with blocks of 256 queries bf16 spilled four beside a window where a page is one key."""
+    alone = page_size(source) == 1 and "vectors" not in source.split("_") and gathers(source, keys)
+    return WOVEN_PLACES * (alone and mask != "none")
 
 
 def woven_mask(dtype: str, mask: str, parts: Sequence[str], *, ragged: bool) -> int:
