@@ -51,7 +51,8 @@ PLAIN: list[tuple[str, str, dict[str, Any], bool]] = [
     ("gemm", "gfx950", {"dtype": "f32"}, False), ("gemm", "gfx942", {}, False),
     ("gemm", "gfx942", {"dtype": "fp8"}, False), ("gemm", "gfx950", {"wave": "2x2"}, False),
     ("gated_gemm", "gfx950", {}, False), ("streamk_gemm", "gfx950", {}, True),
-    ("grouped_gemm", "gfx950", {"m": "3000,200"}, False),
+    ("grouped_gemm", "gfx950", {"m": "3000,200"}, True),
+    ("grouped_gemm", "gfx950", {"m": "3000,200", "k": "128,192"}, False),
 ]
 
 

@@ -30,6 +30,11 @@ of this: bf16 3072 x 3072 x 4096 179006, 160705, 2048 x 2048 x 4096 69273, 66903
 20 x 20, 256 to 256 channels by 3 x 3, 44838, 41690; stream-K of 3072 x 3072 x 4096 in f16 152465, 131317. Waves two by
 two, which take each column of B twice, take 191877, with one LDS buffer 171485; 32x32x16, whose lanes take half a
 request of L1, 226421."""
+LEAST_STEPS_OF_GROUPS = 4
+"""Of the longest product of a group: with short ones workgroups that stay wait for what stands in front of a block's
+loop. By the model on gfx950, eight products of up to 2048 x 2048 in f16, cycles of `compv4` and of this, one workgroup
+for each block and workgroups that stay: K of 32 to 128 40459, 37997 and 32900, 33883; 64 to 1024 36872, 32613 and
+34161, 31409; 512 to 4096 123856, 104257 and 126295, 110058."""
 MOST_OF_ONE_PRODUCT = 4
 """Arrays that its loop loads: A, B, and scales of both."""
 
@@ -49,11 +54,13 @@ def takes_straight(wish: Wish, target: Target) -> bool:
 
 def goes_past_lds(wish: Wish, target: Target) -> bool:
     """Whether LDS would be busy as long as the matrix cores with blocks of 128 x 128, and B may go straight to the
-    registers of waves side by side: one plain product, be it by stream-K, in full vectors along K, where lanes of a
-    short instruction take whole requests of L1; also one of patches where a step has one place of the window.
+    registers of waves side by side: one plain product, be it by stream-K, or a group of them, in full vectors along K,
+    where lanes of a short instruction take whole requests of L1; also one of patches where a step has one place of the
+    window.
     """
-    alone = wish.factors == 1 and not wish.products
-    return alone and min(wish.m, wish.n) > SMALL and may_go_past_lds(wish, target)
+    steps = LEAST_STEPS_OF_GROUPS if wish.products else 0
+    long = wish.k >= steps * depth_of(MEDIUM, PLAIN, wish.dtype, target)
+    return wish.factors == 1 and long and min(wish.m, wish.n) > SMALL and may_go_past_lds(wish, target)
 
 
 def may_go_past_lds(wish: Wish, target: Target) -> bool:
