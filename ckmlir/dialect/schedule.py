@@ -19,6 +19,7 @@ priority math 1                  # of the wave while a stage runs
 groups   2                       # of waves, each a phase (from barrier to barrier of the step) behind the one before
 unroll   2                       # steps of the steady loop, beyond what rotating buffers ask for
 slots    carried                 # which of its LDS buffers a step takes: unrolled (constants) | carried (handed on)
+last     4                       # parts of the last step, each followed by what becomes of its results; 0: as others
 apart    k, v                    # what is read from these LDS tensors takes different registers
 waits    drain                   # for copies to LDS: counted (younger ones stay in flight) | drain (for all)
 occupancy 2                      # waves a SIMD for which registers are left
@@ -81,6 +82,8 @@ class Schedule:
         unroll: the steady loop holds a multiple of so many steps.
         slots: how an iteration finds its LDS buffers: `unrolled`: they are constants, as the steady loop holds as many
             steps; `carried`: the loop hands them on, and need not hold more than one.
+        last: parts of the last step, which then is not one of the loop's: what follows the loop, up to the first
+            access to LDS or branch, stands behind the part whose results it takes. 0: it is a step like others.
         apart: LDS tensors, sorted; what is read of one takes other registers than what is read of another.
         waits: for copies to LDS; `counted` leaves in flight those that were issued later, and so takes it that copies
             land in the order of their issue; `drain` leaves none.
@@ -105,6 +108,7 @@ class Schedule:
     groups: int = 1
     unroll: int = 1
     slots: str = "unrolled"
+    last: int = 0
     apart: tuple[str, ...] = ()
     waits: str = "counted"
     occupancy: int = 0
@@ -279,6 +283,7 @@ _FIELDS: dict[str, _Field] = {
     "groups": _plain("groups", 1, _number),
     "unroll": _plain("unroll", 1, _number),
     "slots": _plain("slots", "unrolled"),
+    "last": _plain("last", 0, _number),
     "apart": _Field(lambda text: {"apart": tuple(sorted(_items(text)))}, lambda s: ", ".join(s.apart)),
     "waits": _plain("waits", "counted"),
     "occupancy": _plain("occupancy", 0, _number),

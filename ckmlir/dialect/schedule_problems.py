@@ -16,7 +16,10 @@ SLOTS = ("unrolled", "carried")
 MIX_KINDS = ("mfma", "ds_read", "ds_write", "vmem_read", "vmem_write", "valu", "salu", "transcendental", "ldsdma")
 MOST_GROUPS = 4
 """Groups of waves: more would leave none of the four SIMDs of a compute unit a wave of each."""
-NUMBERS = {"reads": (0, 1), "groups": (1, MOST_GROUPS), "unroll": (1, 8), "occupancy": (0, MOST_WAVES_OF_A_SIMD)}
+NUMBERS = {
+    "reads": (0, 1), "groups": (1, MOST_GROUPS), "unroll": (1, 8), "occupancy": (0, MOST_WAVES_OF_A_SIMD),
+    "last": (0, 16),
+}  # fmt: skip
 """The least and the most of what a statement takes."""
 MOST_BUFFERS = 8
 HOT_LOOP = "hot_loop"
@@ -35,6 +38,7 @@ def problems(s: Schedule) -> Iterator[tuple[str, str]]:
     yield from _stage_problems(s)
     yield from _word_problems(s)
     yield from _number_problems(s)
+    yield from _last_problems(s)
     yield from _step_problems(s)
     yield from _order_problems(s)
     yield from _mix_problems(s)
@@ -83,6 +87,14 @@ def _number_problems(s: Schedule) -> Iterator[tuple[str, str]]:
     for field, (least, most) in NUMBERS.items():
         if not least <= getattr(s, field) <= most:
             yield field, f"{field} {getattr(s, field)}; {least} to {most} make sense"
+
+
+def _last_problems(s: Schedule) -> Iterator[tuple[str, str]]:
+    """Any step of the steady loop may come before the last one, so that no constant tells its slot."""
+    if s.last and s.slots != "carried":
+        yield "last", f"a last step that is apart takes its slots as numbers: slots carried, not '{s.slots}'"
+    if s.last and s.groups > 1:
+        yield "last", f"{s.groups} groups of waves do not come to the last step together; leave one of the two out"
 
 
 def _step_problems(s: Schedule) -> Iterator[tuple[str, str]]:

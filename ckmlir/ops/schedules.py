@@ -52,6 +52,8 @@ _GEMM = {
     "async_wide": f"schedule async_wide 1; ahead load 2; path direct; buffers 2, a 3; {_INTERLEAVED}",
     "async_wide_carried": "schedule async_wide_carried 1; ahead load 2; path direct; buffers 2, a 3; slots carried; "
     f"{_INTERLEAVED}",
+    "async_wide_last": "schedule async_wide_last 1; ahead load 2; path direct; buffers 2, a 3; slots carried; last 4; "
+    f"{_INTERLEAVED}",
     "ping_pong": f"schedule ping_pong 1; ahead load 1, to_lds 1; {_PING_PONG}",
     "ping_pong_async": f"schedule ping_pong_async 1; ahead load 1; path direct; buffers 2; {_PING_PONG}",
     "preshuffle": f"schedule preshuffle 1; ahead load 2, to_lds 1; path straight, a through; buffers 2; {_INTERLEAVED}",

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from ckmlir.dialect.build import producer
+from ckmlir.dialect.build import integer_of, producer
 from ckmlir.dialect.control import LOOPS, WHILE
 from ckmlir.dialect.loop import LOOP, STAGE
 from ckmlir.dialect.schedule_items import Barrier, Fence, Priority, Wait
@@ -193,3 +193,35 @@ def sources_of(
         elif owner.name not in MEMORY and owner.name != MATRIX and owner not in beyond:
             pending.extend(operands_of(owner))
     return frozenset(found)
+
+
+def first_copies(placed: list[Placed]) -> list[Placed]:
+    """Of the operations of a step its copies to LDS, with what these need of it; none where no load is among the rest
+    in front of the last copy.
+    """
+    owners = {one.op for one in placed}
+    needed = {one.op for one in placed if one.op.name == COPY}
+    pending = list(needed)
+    while pending:
+        for operand in operands_of(pending.pop()):
+            owner = producer(operand)
+            if owner in owners and owner not in needed:
+                needed.add(owner)
+                pending.append(owner)
+    last = max((number for number, one in enumerate(placed) if one.op.name == COPY), default=0)
+    if not any(one.op.name in LOADS and one.op not in needed for one in placed[:last]):
+        return []
+    return [one for one in placed if one.op in needed]
+
+
+def surely_runs(lower: ir.Value, upper: ir.Value) -> bool:
+    """Whether a loop has an iteration whatever the kernel is given: it ends at a maximum with a larger constant."""
+    begin, end = _number_of(lower), producer(upper)
+    if begin is None or end is None or end.name != "arith.maxsi":
+        return False
+    return any(least is not None and least > begin for least in map(_number_of, end.operands))
+
+
+def _number_of(item: ir.Value) -> int | None:
+    op = producer(item)
+    return integer_of(op, "value") if op is not None and op.name == "arith.constant" else None

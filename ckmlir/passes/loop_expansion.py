@@ -8,7 +8,8 @@ so often that slots are constants in it. With `slots carried` blocks take a tens
 their first iteration first, and branches hand them on in turn. Registers rotate by unrolling: where several iterations'
 loads are in flight, the loop is unrolled until each finds its registers where it left them: a turn. What is left of a
 trip count behind the last whole turn follows the loop, one step a block, each with an exit. So the steady loop begins
-at slot 0 and has one exit, which is what the backend keeps free of register moves.
+at slot 0 and has one exit, which is what the backend keeps free of register moves. With `last` the loop has all steps
+but the last one, which follows in a block of its own, and is taken apart where something is sure to run (`take_apart`).
 
 In the first step of a prologue copies to LDS stand in front of loads that do not feed them, with a fence behind: what
 the loads wait for, such as a kernel's last arguments, nobody waits for who copies.
@@ -23,14 +24,15 @@ tensor, and nobody reads what they write to LDS.
 """
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import constant_integer, producer, string, value
+from ckmlir.dialect.build import constant_integer, string, value
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fence
 from ckmlir.mlir import ir
-from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
-from ckmlir.passes.loop_body import COPY, LOADS, Marker, Placed, Step, operands_of
+from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing, take_apart
+from ckmlir.passes.loop_body import Marker, Placed, Step, first_copies, surely_runs
 from ckmlir.passes.loop_values import Key, LoopValues
 from ckmlir.passes.step_markers import create_marker
 from ckmlir.passes.walk import move_rest, nested
@@ -48,6 +50,16 @@ PINNABLE = frozenset({
     "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.lds_read", "ck.lds_write",
     "ck.copy_fragment",
 })  # fmt: skip
+
+
+class _Filled(NamedTuple):
+    """What a block of steps leaves: the loop variable of the next step, with all that is handed on to that, and the
+    loop's results if there is none.
+    """
+
+    base: ir.Value
+    carried: list[ir.Value]
+    results: list[ir.Value]
 
 
 class Expansion:
@@ -88,6 +100,7 @@ class Expansion:
         self.ready: dict[Key, ir.Value] = {}
         self.indices: dict[tuple[ir.Value, int], ir.Value] = {}
         self.marked: list[Marker] = []
+        self.last_block: ir.Block | None = None
 
     def run(self) -> None:
         """Replace the loop."""
@@ -96,12 +109,18 @@ class Expansion:
             exit_block = self.loop.block.create_after(*results, arg_locs=[self.loop.location] * len(results))
             move_rest(self.loop, exit_block)
             start = exit_block.create_before()
+            runs = surely_runs(self.lower, self.upper)
             with ir.InsertionPoint(self.loop):
-                some = arith.cmpi(arith.CmpIPredicate.slt, self.lower, self.upper)
-                cond_branch(some, start, [], exit_block, self.values.initial)
+                if runs:
+                    branch(start, [])
+                else:
+                    some = arith.cmpi(arith.CmpIPredicate.slt, self.lower, self.upper)
+                    cond_branch(some, start, [], exit_block, self.values.initial)
             self._build(start, self._leaving(exit_block))
             for result, argument in zip(self.loop.results, exit_block.arguments, strict=True):
                 result.replace_all_uses_with(argument)
+            if runs and self.last_block is not None:
+                take_apart(self.last_block, exit_block, self.schedule.last)
             self.loop.erase()
 
     def _leaving(self, exit_block: ir.Block) -> ir.Block:
@@ -116,34 +135,65 @@ class Expansion:
         return block
 
     def _build(self, start: ir.Block, exit_block: ir.Block) -> None:
-        turn = self.unroll
+        """The blocks between `start` and `exit_block`, and their branches."""
         steady = self._carrying_block(exit_block)
-        rest = [self._carrying_block(exit_block) for _ in range(1, turn)]
-        blocks = [start, steady]
+        rest = [self._carrying_block(exit_block) for _ in range(1, self.unroll)]
+        apart = self.last_block = self._carrying_block(exit_block) if self.schedule.last else None
+        first = rest[0] if rest else steady
+        if apart is not None:  # there may be no other step
+            first = self._carrying_block(rest[0]) if rest else apart
         with ir.InsertionPoint(start):
             self._find_ends()
             self._prologue()
             carried = [self.lower, *(self._entry(key) for key in self.values.needed), *self._slots_after(0)]
-            if turn == 1:
+            if first == steady:
                 branch(steady, carried)
             else:
-                cond_branch(self._exists(self.lower, turn - 1), steady, carried, rest[0], carried)
-        after = exit_block if turn == 1 else rest[0].create_before()
-        base, carried, results = self._fill(steady, 0, steps=turn)
-        with ir.InsertionPoint(steady):
-            more = self._exists(base, turn - 1)
-            cond_branch(more, steady, carried, after, results if after == exit_block else [])
-        for number, block in enumerate(rest):
-            with ir.InsertionPoint(after):
-                cond_branch(self._exists(base, 0), block, carried, exit_block, results)
-            base, carried, results = self._fill(block, number, steps=1, last=number == turn - 2)
-            blocks.append(after)
-            after = block
-        if rest:
-            with ir.InsertionPoint(after):
-                branch(exit_block, results)
+                cond_branch(self._exists(self.lower, self.unroll - 1), steady, carried, first, carried)
+        turn = self._fill(steady, 0, steps=self.unroll)
+        blocks = [start, steady, *self._build_rest(steady, turn, rest, first, exit_block)]
+        if apart is not None:
+            last = self._fill(apart, 0, steps=1, last=True)
+            with ir.InsertionPoint(apart):
+                branch(exit_block, last.results)
         if self.innermost:
-            mark_advancing(blocks, {steady, *rest})
+            mark_advancing(blocks, {steady, *rest, *((apart,) if apart else ())})
+
+    def _build_rest(
+        self, steady: ir.Block, turn: _Filled, rest: list[ir.Block], first: ir.Block, exit_block: ir.Block
+    ) -> list[ir.Block]:
+        """Where the steady loop is left: the steps behind its last whole turn. The blocks that branch to them.
+
+        Args:
+            turn: what the steady loop holds.
+            first: where a loop begins that has no whole turn.
+        """
+
+        def out(filled: _Filled) -> tuple[ir.Block, list[ir.Value]]:
+            return (exit_block, filled.results) if self.last_block is None else (self.last_block, filled.carried)
+
+        asking, taken = first, list[ir.Value]()  # which block asks for a step more, and what it takes
+        if not rest:
+            asking, taken = out(turn)
+        elif first == rest[0]:
+            asking = first.create_before()
+        else:
+            taken = turn.carried
+        with ir.InsertionPoint(steady):
+            cond_branch(self._exists(turn.base, self.unroll - 1), steady, turn.carried, asking, taken)
+        if rest and taken:
+            turn = _Filled(first.arguments[0], list(first.arguments), [])
+        blocks = []
+        for number, block in enumerate(rest):
+            with ir.InsertionPoint(asking):
+                cond_branch(self._exists(turn.base, 0), block, turn.carried, *out(turn))
+            turn = self._fill(block, number, steps=1, last=self.last_block is None and block == rest[-1])
+            blocks.append(asking)
+            asking = block
+        if rest:
+            with ir.InsertionPoint(asking):
+                branch(*out(turn))
+        return [*blocks, *rest[-1:]]
 
     # -- iterations
 
@@ -154,14 +204,15 @@ class Expansion:
         one = _constant(self.lower, 1)
         last = arith.divui(arith.subi(arith.subi(self.upper, self.lower), one), self.stride)
         self.last = arith.addi(self.lower, arith.muli(last, self.stride))
-        self.last_turn = self.upper
+        self.end = arith.subi(self.upper, self.stride) if self.schedule.last else self.upper
+        self.last_turn = self.end
         if self.unroll > 1:
             distance = arith.muli(_constant(self.lower, self.unroll - 1), self.stride)
-            self.last_turn = arith.subi(self.upper, distance)
+            self.last_turn = arith.subi(self.end, distance)
 
     def _exists(self, base: ir.Value, iterations: int) -> ir.Value:
         """Whether there is an iteration so many (none, or all but one of a turn) after the one with index `base`."""
-        return arith.cmpi(arith.CmpIPredicate.slt, base, self.last_turn if iterations else self.upper)
+        return arith.cmpi(arith.CmpIPredicate.slt, base, self.last_turn if iterations else self.end)
 
     def _index(self, base: ir.Value, iterations: int, known: int) -> ir.Value:
         """The loop variable so many iterations after `base`, but never after the last; so many are `known` to run."""
@@ -183,7 +234,7 @@ class Expansion:
 
     def _prologue(self) -> None:
         self._begin_block({}, [slot for _, copies in self.turning for slot in copies])
-        begun = _first_copies([placed for placed in self.steps if placed.ahead == self.furthest])
+        begun = first_copies([placed for placed in self.steps if placed.ahead == self.furthest])
         for placed in begun:
             self._emit(placed, -self.furthest, self.lower, 0)
         if begun:
@@ -192,12 +243,8 @@ class Expansion:
             self._emit_step(step, self.lower, 0, 1, done=begun if step == -self.furthest else ())
         part(self.schedule.groups)
 
-    def _fill(
-        self, block: ir.Block, first_slot: int, *, steps: int, last: bool = False
-    ) -> tuple[ir.Value, list[ir.Value], list[ir.Value]]:
-        """Steps 0, 1, … of a block that begins at slot `first_slot`. The loop variable of the next step, with what is
-        handed on to that, and the loop's results if there is none. In the `last` step nothing runs ahead.
-        """
+    def _fill(self, block: ir.Block, first_slot: int, *, steps: int, last: bool = False) -> _Filled:
+        """Steps 0, 1, … of a block that begins at slot `first_slot`. In the `last` step nothing runs ahead."""
         arguments = list(block.arguments)
         with ir.InsertionPoint(block):
             slots_at = 1 + len(self.values.needed)
@@ -215,7 +262,7 @@ class Expansion:
             self._yielded(number, steps - 1 - self.values.producer_ahead(number))
             for number in range(len(self.values.yielded))
         ]
-        return base, carried, results
+        return _Filled(base, carried, results)
 
     def _begin_block(self, ready: dict[Key, ir.Value], slots: list[ir.Value]) -> None:
         """Begin with what earlier steps handed on, and the slots of what turns."""
@@ -233,15 +280,16 @@ class Expansion:
         """The operations of a step but those that are `done`; `base` is the loop variable of step 0 in a prologue, of
         this step otherwise. From there so many iterations are `known` to run; if it is the `last` one, no more.
         """
+        alone = last and bool(self.schedule.last)
         for placed in self.steps:
             iteration = step + placed.ahead
             if iteration < 0 or (last and placed.ahead) or placed in done:
                 continue
             index = self._index(base, iteration if step < 0 else placed.ahead, known)
-            if step >= 0:
+            if step >= 0 and not alone:
                 self._mark(placed.before)
             self._emit(placed, step, index, first_slot)
-        if step >= 0:
+        if step >= 0 and not alone:
             self._mark(self.after)
 
     def _mark(self, markers: tuple[Marker, ...]) -> None:
@@ -329,25 +377,6 @@ class Expansion:
         if key in self.ready:
             return self.ready[key]
         return value("ub.poison", self.values.type_of(what), [], {"value": ir.Attribute.parse("#ub.poison")})
-
-
-def _first_copies(placed: list[Placed]) -> list[Placed]:
-    """Of the operations of a step its copies to LDS, with what these need of it; none where no load is among the rest
-    in front of the last copy.
-    """
-    owners = {one.op for one in placed}
-    needed = {one.op for one in placed if one.op.name == COPY}
-    pending = list(needed)
-    while pending:
-        for operand in operands_of(pending.pop()):
-            owner = producer(operand)
-            if owner in owners and owner not in needed:
-                needed.add(owner)
-                pending.append(owner)
-    last = max((number for number, one in enumerate(placed) if one.op.name == COPY), default=0)
-    if not any(one.op.name in LOADS and one.op not in needed for one in placed[:last]):
-        return []
-    return [one for one in placed if one.op in needed]
 
 
 def _constant(like: ir.Value, number: int) -> ir.Value:

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -239,9 +239,13 @@ def expanded_functions(
 def move_rest(op: ir.Operation, block: ir.Block, *, itself: bool = False) -> None:
     """Move what follows an operation in its block, or it too, into an empty block."""
     following = [one.operation for one in op.block.operations]
-    following = following[following.index(op) + (not itself) :]
-    with ir.InsertionPoint(block):
+    move_all(following[following.index(op) + (not itself) :], block)
+
+
+def move_all(ops: Iterable[ir.Operation], block: ir.Block) -> None:
+    """Move operations into an empty block."""
+    with ir.InsertionPoint(block), ir.Location.unknown():
         anchor = ir.Operation.create("ck.barrier")  # something to move operations in front of
-    for one in following:
+    for one in ops:
         one.move_before(anchor)
     anchor.erase()

@@ -51,6 +51,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
         rounds = st.lists(st.tuples(st.sampled_from(MIX_KINDS), st.integers(1, 64)), max_size=3)
         mix = draw(st.just((("hot_loop", 0),)) | rounds.map(lambda one: (("mfma", 1), *one)))
     woven = order == "weave"
+    slots, groups = draw(st.sampled_from(("unrolled", "carried"))), draw(st.integers(1, 2))
     stages = st.lists(NAMES, unique=True, min_size=1, max_size=3).map(lambda one: tuple(map(Fragments, one)))
     return Schedule(
         name=draw(NAMES),
@@ -68,9 +69,10 @@ def schedules(draw: st.DrawFn) -> Schedule:
         reads=draw(st.integers(0, 1)),
         mix=mix,
         priority=draw(named(st.integers(1, 3))),
-        groups=draw(st.integers(1, 2)),
+        groups=groups,
         unroll=draw(st.integers(1, 8)),
-        slots=draw(st.sampled_from(("unrolled", "carried"))),
+        slots=slots,
+        last=draw(st.integers(0, 16)) if slots == "carried" and groups == 1 else 0,
         apart=draw(st.just(()) | st.sets(NAMES, min_size=2, max_size=3).map(lambda one: tuple(sorted(one)))),
         waits=draw(st.sampled_from(WAITS)),
         occupancy=draw(st.integers(0, 8)),
@@ -176,6 +178,9 @@ def test_the_line_of_a_mistake_is_named() -> None:
         ("schedule s 1; reads 2", "reads 2; 0 to 1 make sense"),
         ("schedule s 1; unroll 0", "unroll 0; 1 to 8 make sense"),
         ("schedule s 1; slots rotating", "slots 'rotating' is not one of unrolled, carried"),
+        ("schedule s 1; last 4", "a last step that is apart takes its slots as numbers: slots carried, not 'unrolled'"),
+        ("schedule s 1; last 4; slots carried; groups 2", "2 groups of waves do not come to the last step together"),
+        ("schedule s 1; last 17; slots carried", "last 17; 0 to 16 make sense"),
         ("schedule s 1; apart k", "takes two or more tensors"),
         ("schedule s 1; waits never", "waits 'never' is not one of counted, drain"),
         ("schedule s 1; occupancy 9", "occupancy 9; 0 to 8 make sense"),

@@ -157,13 +157,14 @@ def test_gemm_steady_loop(chip: str, schedule: str, dtype: str) -> None:
 BARRIERS = {
     "v1": 2, "v2": 2, "mem3": 2, "mem3_interwave": 4, "compv3": 2, "compv4": 1, "compv6": 2, "hot_loop": 1,
     "async": 1, "async_double": 1, "async_late": 2, "async_wide": 1, "async_single": 2,
-    "async_wide_carried": 1,
+    "async_wide_carried": 1, "async_wide_last": 1,
     "async_narrow": 2, "straight": 1, "straight_single": 2, "preshuffle": 1,
 }  # fmt: skip
 """Barriers of a step along K: two with one LDS buffer, or where everything is copied as soon as its buffer is free; one
 with several; interwave, one more a phase but the first."""
 
-VECTOR, SCALAR = {"async_wide_carried": 8}, {"async_wide_carried": 29}
+CARRIED = ("async_wide_carried", "async_wide_last")
+VECTOR, SCALAR = dict.fromkeys(CARRIED, 8), dict.fromkeys(CARRIED, 29)
 """Vector and scalar instructions of a step whose slots of LDS are numbers at run time, of any size of block: a vector
 addition for every phase and operand, and what hands the slots round and adds them to where copies go."""
 
@@ -211,6 +212,16 @@ def test_loads_stay_in_flight_between_matrix_instructions(chip: str, schedule: s
     assert not [one.text for one in loop if one.mnemonic == "s_waitcnt" and "vmcnt(0)" in one.text]
 
 
+def test_stores_are_on_their_way_before_the_last_products() -> None:
+    """Of a last step in four parts: more than half of its 32 products come behind the first store."""
+    keys = {"dtype": "fp8", "m": 1024, "n": 1024, "block": (256, 256, 128), "wave": (2, 2), "epilogue": "direct"}
+    kernel = compiled("gemm", "gfx950", schedule="async_wide_last", **keys)
+    names = [one.mnemonic for one in instructions(kernel)]
+    stores = [number for number, name in enumerate(names) if name.startswith("buffer_store")]
+    behind = [number for number, name in enumerate(names) if name.startswith("v_mfma") and number > stores[0]]
+    assert len(behind) > 16 and stores[-1] > behind[-1]
+
+
 LARGE, MEDIUM = (256, 256, 64), (128, 128, 64)
 DIRECT = {"async": 18, "async_double": 19, "async_late": 19, "async_wide": 18}
 """Scalar instructions of a step of schedules that copy."""
@@ -236,6 +247,7 @@ DIRECT = {"async": 18, "async_double": 19, "async_late": 19, "async_wide": 18}
     ("gfx950", "async_late", LARGE, (2, 2), {}),
     ("gfx950", "async_wide_carried", LARGE, (2, 2), {}),
     ("gfx950", "async_wide_carried", (256, 256, 128), (2, 2), {"dtype": "fp8"}),
+    ("gfx950", "async_wide_last", (256, 256, 128), (2, 2), {"dtype": "fp8"}),
 ])  # fmt: skip
 def test_loops_of_large_blocks(
     chip: str, schedule: str, block: tuple[int, int, int], wave: tuple[int, int], keys: dict[str, object]

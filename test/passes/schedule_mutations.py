@@ -61,11 +61,12 @@ def other_slot(ops: list[ir.Operation]) -> Iterator[Change]:
         place = {"ck.lds_read": 0, "ck.copy_fragment": 1}.get(op.name)
         if place is None or not isinstance(op.operands[place], ir.BlockArgument):
             continue
-        taken = [one for one in op.block.arguments if one.type == op.operands[place].type]
+        handed = op.operands[place].owner.arguments  # of its block, or of one that leads to no other but it
+        taken = [one for one in handed if one.type == op.operands[place].type]
         other = taken[taken.index(op.operands[place]) - 1].arg_number
 
         def change(copy: list[ir.Operation], number: int = number, place: int = place, other: int = other) -> None:
-            copy[number].operands[place] = copy[number].block.arguments[other]
+            copy[number].operands[place] = copy[number].operands[place].owner.arguments[other]
 
         yield change
 

@@ -87,6 +87,8 @@ SUBJECTS = [
     ("gemm", "gfx942", {**SMALL, "schedule": "single_buffer"}),
     ("gemm", "gfx950", {**SMALL, "schedule": "async"}),
     ("gemm", "gfx950", {**SMALL, "schedule": "async_wide_carried"}),  # its slots are carried
+    # Its last step is in four parts.
+    ("gemm", "gfx950", {**SMALL, "mfma": "16x16x32", "epilogue": "direct", "schedule": "async_wide_last"}),
     ("fmha_fwd", "gfx950", {"d": 64}),
     ("moe_gemm", "gfx950", {"unit": 64, "block": "64x64x64", "schedule": "async_double"}),
 ]

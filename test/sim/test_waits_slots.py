@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from assembly import flow_of
 
-from ckmlir.sim.analysis.constants import handed_round
+from ckmlir.sim.analysis.constants import chosen, handed_round
 from ckmlir.sim.analysis.flags import unfold
 from ckmlir.sim.analysis.lds_addresses import LdsAddresses
 from ckmlir.sim.analysis.waits import WaitAnalysis
@@ -76,3 +76,34 @@ def test_only_registers_that_are_handed_round_are_followed() -> None:
     """Others may hold many constants, each of which would be a copy of the code."""
     assert len(handed_round(flow_of(LOOP, "gfx942"))) == 3
     assert not handed_round(flow_of(LOOP.replace("s_mov_b32 s2, s3", "s_nop 0"), "gfx942"))
+
+
+LEFT = """
+v_lshlrev_b32_e32 v1, 4, v0
+s_mov_b32 m0, 0x8000
+s_nop 0
+buffer_load_dword v5, s[8:11], 0 offen lds
+s_mov_b32 s6, 0x4000
+s_cbranch_scc1 behind
+s_mov_b32 m0, 0x4000
+s_nop 0
+buffer_load_dword v5, s[8:11], 0 offen lds
+s_mov_b32 s6, 0
+behind:
+s_barrier
+v_add_u32_e32 v2, s6, v1
+ds_read_b32 v6, v2
+s_waitcnt vmcnt(0) lgkmcnt(0)
+"""
+"""Either way what is read behind is not what the copies on their way fill, but which slot it is depends on the way."""
+
+
+def test_slots_that_ways_leave_behind_are_apart() -> None:
+    """Only those: a number that all ways leave, or that one of them does not know, tells nothing apart."""
+    assert meetings(LEFT) == 0
+    assert meetings(LEFT.replace("s_mov_b32 s6, 0\n", "s_mov_b32 s6, 0x8000\n")) > 0
+    assert len(chosen(flow_of(LEFT, "gfx942"))) == 1
+    for new in ("s_mov_b32 s6, 0x4000", "s_mov_b32 s6, s7"):
+        assert not chosen(flow_of(LEFT.replace("s_mov_b32 s6, 0\n", f"{new}\n"), "gfx942"))
+    without = LEFT.replace("buffer_load_dword v5, s[8:11], 0 offen lds", "s_nop 0")
+    assert not chosen(flow_of(without, "gfx942")), "nothing is copied to LDS"

@@ -151,7 +151,14 @@ class Products:
 
     def sums(self, work: Work, begun: Sequence[Carried]) -> list[Tile]:
         """See `Body`."""
-        a, *matrices = self.operands_of(self.spec, work)
-        accumulation = accumulation_of(self.spec, self.product, work)
-        sums = contract(accumulation, a, matrices, work.begin, work.end, self.schedule, begun)
+        some = work.with_a_step if self.schedule.last and self._finds_zeros(work) else work
+        a, *matrices = self.operands_of(self.spec, some)
+        accumulation = accumulation_of(self.spec, self.product, some)
+        sums = contract(accumulation, a, matrices, some.begin, some.end, self.schedule, begun)
         return scaled_totals(self.spec, self.product, work, sums)
+
+    def _finds_zeros(self, work: Work) -> bool:
+        """Whether a step along K reads zeros where A and B are said to have no rows: not of windows, nor where a list
+        tells the rows.
+        """
+        return work.has_all_of_k and not work.listed and not self.spec.windows

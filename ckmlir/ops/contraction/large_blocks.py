@@ -24,6 +24,12 @@ not those that read a matrix, for which four waves have fewer loads on their way
 
 fp4 with powers of two in tiles takes 49608 cycles so, by eight waves, whose reads keep LDS busy as long as the matrix
 cores, 55486, by `async_wide` 52907, by `async_late` 54994; with powers in rows 64941, by eight waves 74094."""
+COPIED_APART = "async_wide_last"
+"""The same for floats of 8 bits and fewer, whose stores are a larger part of the whole: those of a block, which memory
+takes 12000 cycles for, begin under its last products. By the model on gfx950, 4096 x 4096 x 4096 in cycles of `COPIED`
+and of this: fp4 with powers of two in tiles 48069, 46697, in rows 61889, 60808; fp8 81367, 79382. bf16 148189, 146221,
+which is not worth a quarter more of the time to compile; i8 94121, 92205, but with scales of rows and columns it spills
+three registers."""
 COPIED_BY_DIGITS = "async_late"
 """The same where digits go round the loop, which advance once for its two steps: by the model on gfx950, 3 x 3
 convolutions of 32 images of 56 x 56 with 128 to 256 channels 105179 cycles, by `COPIED` 106946."""
@@ -52,7 +58,7 @@ def large_blocks(wish: Wish, preferred: str, target: Target) -> Iterator[Plan]:
     """
     if _pays_turns(wish, preferred, target):
         yield _turns(wish, target)
-    copied = COPIED_BY_DIGITS if wish.merged else COPIED
+    copied = COPIED_BY_DIGITS if wish.merged else COPIED_APART if _is_small_float(wish.dtype) else COPIED
     depth = depth_of(LARGE, copied, wish.dtype, target)
     long = _is_long(wish, depth)
     alone = (wish.powers and wish.k % depth == 0) or (wish.arrays == 2 and wish.in_lines)
@@ -134,6 +140,11 @@ def _use(wish: Wish, rows: int, columns: int, target: Target) -> float:
     """The share of the compute units' rounds in which blocks of a size compute elements that there are."""
     down, across = ceil_div(wish.m, rows), ceil_div(wish.n, columns)
     return filled(down * across * wish.batch, target) * (wish.m * wish.n) / (down * rows * across * columns)
+
+
+def _is_small_float(dtype: str) -> bool:
+    """Of 8 bits and fewer."""
+    return bits_of(dtype) <= 8 and dtype != "i8"
 
 
 def _is_long(wish: Wish, depth: int) -> bool:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ckmlir.dialect.compute import splat
 from ckmlir.lang import Pointer, Scalar, Tile, i32, ptr, when
@@ -63,6 +64,18 @@ class Work(Struct, frozen=True):
     end: Scalar
     share: Share | None = None
     listed: Mapping[str, Told] = field(default_factory=dict)
+
+    @property
+    def has_all_of_k(self) -> bool:
+        """Whether the range is all of K."""
+        return isinstance(self.begin, int) and self.begin == 0 and self.end is self.sizes["k"]
+
+    @property
+    def with_a_step(self) -> Work:
+        """With a step along K where there is none; it finds no rows of A and B then, and so zeros."""
+        some = self.sizes["k"].minimum(1)
+        sizes = {name: (size * some).multiple_of(size.multiple) for name, size in self.sizes.items() if name != "k"}
+        return replace(self, sizes={**self.sizes, **sizes}, end=self.end.maximum(1))
 
 
 class Body(Protocol):

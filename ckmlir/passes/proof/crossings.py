@@ -221,6 +221,13 @@ class Crossings:
         last = ((number, earlier(name, -final, loop.depth)) for number, name in loop.last_values())
         return frozenset(loop.result(number) for number, name in last if name in known)
 
+    def _foreseen(self, state: State, value: Value) -> Value:
+        """A value with the names of the results that it is of loops whose last iteration is known, though these are not
+        left yet: what takes them may come before the rest of that iteration.
+        """
+        frames = (frame for frame in state.frames if frame.loop.index is not None and frame.left.exact is not None)
+        return value._replace(names=value.names.union(*(self._results(frame, value.names) for frame in frames)))
+
     # -- the next block
 
     def _enter(self, state: State, branch: ir.Operation, number: int, left: int | None) -> State:
@@ -234,6 +241,8 @@ class Crossings:
         stays = left is None
         if left is not None:
             state, given = self._finish(state, branch, given, left)
+        else:
+            given = [self._foreseen(state, value) for value in given]
         while any(isinstance(one, Arm) and one.end == to for one in state.stack):
             state, given = self._ends_part(state, branch, given)
             stays = False

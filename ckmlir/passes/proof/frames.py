@@ -152,4 +152,5 @@ def opened(loop: Loop, around: Sequence[Frame]) -> Frame:
         return indices[one.number].index(one.shift or 0) if isinstance(one, Name) and one.number in indices else None
 
     lower, upper, stride = (substitute(polynomial, here) for polynomial in (loop.lower, loop.upper, loop.stride))
-    return Frame(loop, lower, upper, stride, left=NOTHING_KNOWN if loop.index is not None else Left(1))
+    runs = loop.index is None or loop.runs
+    return Frame(loop, lower, upper, stride, left=Left(1) if runs else NOTHING_KNOWN, some=loop.runs)

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
+from ckmlir.passes.loop_body import surely_runs
 from ckmlir.passes.proof.carried import WHILE, Carrying
 from ckmlir.passes.proof.polynomial import Polynomial
 from ckmlir.passes.proof.terms import Name, Table
@@ -96,6 +97,11 @@ class Loop(Struct, eq=False, dict=True):
     def depth(self) -> int:
         """Of its body."""
         return self.home.depth + 1
+
+    @cached_property
+    def runs(self) -> bool:
+        """Whether one with an index has an iteration for certain."""
+        return self.index is not None and surely_runs(self.op.operands[0], self.op.operands[1])
 
     def result(self, number: int) -> Name:
         """The name of a result where the loop stands."""

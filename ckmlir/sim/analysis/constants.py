@@ -24,6 +24,7 @@ _FOLLOWED: Final = (0, 1, ONES)
 SCC_VALUE: Final = -1
 _EXEC: Final = SCALAR + 126
 _VCC: Final = SCALAR + 106
+_M0: Final = SCALAR + 124
 _READERS: Final = re.compile(
     r"s_(and|andn2|xor)_b64|s_cselect_b(32|64)|s_cmp_(lg|eq)_[iu]32|s_mov_b(32|64)|v_(read|write)lane_b32"
 )
@@ -65,6 +66,27 @@ def _reached(moves: dict[int, set[int]], begin: int) -> set[int]:
         found |= new
         waiting += new
     return found
+
+
+def chosen(flow: ControlFlow) -> frozenset[int]:
+    """The scalar registers in which the ways into a block leave one number or another, of a kernel that copies from
+    memory to LDS: the slots that a loop leaves behind, by the step that was its last. Not m0, which every copy sets.
+    """
+    if not any(one.lds is not None and one.lds.direct for block in flow.blocks.values() for one in block.effects):
+        return frozenset()
+    found: set[int] = set()
+    left: dict[int, dict[int, int]] = {}
+    for block in flow.blocks.values():
+        ways = [left.get(one, {}) for one in block.predecessors] or [{}]
+        common = {at: {way[at] for way in ways} for at in ways[0] if all(at in way for way in ways)}
+        found |= {at for at, numbers in common.items() if len(numbers) > 1}
+        known = {at: number for at, (number, *others) in common.items() if not others}
+        for instruction, effects in zip(block.instructions, block.effects, strict=True):
+            known = {at: number for at, number in known.items() if not effects.writes >> at & 1}
+            if instruction.mnemonic == "s_mov_b32" and instruction.sources[0].kind == "imm":
+                known |= dict.fromkeys(_halves(instruction.destinations[0]), instruction.sources[0].index)
+        left[block.start] = known
+    return frozenset(found - {_M0})
 
 
 def after(

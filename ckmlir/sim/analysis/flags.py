@@ -21,6 +21,7 @@ from ckmlir.sim.analysis.constants import (
     after,
     asked_for,
     branch_taken,
+    chosen,
     handed_round,
 )
 
@@ -40,7 +41,8 @@ def unfold(flow: ControlFlow) -> ControlFlow:
     """
     if flow.entry not in flow.blocks:
         return flow
-    conditions, wanted, turning = Conditions(flow), asked_for(flow), handed_round(flow)
+    conditions, slots = Conditions(flow), handed_round(flow) | chosen(flow)
+    wanted = asked_for(flow) | slots
     begin: Place = flow.entry, AT_START, _NO_FACTS
     places = _Places(begin)
     successors: dict[int, list[int]] = {}
@@ -51,7 +53,7 @@ def unfold(flow: ControlFlow) -> ControlFlow:
         known, held = dict(constants), dict(facts)
         for instruction, effects in zip(block.instructions, block.effects, strict=True):
             condition = conditions.condition(held, instruction) if conditions else None
-            known = after(known, instruction, effects, turning)
+            known = after(known, instruction, effects, slots)
             if conditions:
                 held = conditions.after(held, instruction, effects)
             if condition is not None:
@@ -64,11 +66,12 @@ def unfold(flow: ControlFlow) -> ControlFlow:
             following.append(key)
         successors[places.keys[place]] = following
     starts = {key: address for (address, _, _), key in places.keys.items()}
-    slots = {key: frozenset(one for one in known if one[0] in turning) for (_, known, _), key in places.keys.items()}
-    numbers = {one: number for number, one in enumerate(dict.fromkeys((frozenset[tuple[int, int]](), *slots.values())))}
+    held_in = {key: frozenset(one for one in known if one[0] in slots) for (_, known, _), key in places.keys.items()}
+    arrangements = dict.fromkeys((frozenset[tuple[int, int]](), *held_in.values()))
+    numbers = {one: number for number, one in enumerate(arrangements)}
     blocks = {
         key: replace(
-            flow.blocks[starts[key]], successors=successors[key], predecessors=[], arrangement=numbers[slots[key]]
+            flow.blocks[starts[key]], successors=successors[key], predecessors=[], arrangement=numbers[held_in[key]]
         )
         for key in _order(flow.entry, successors)
     }
