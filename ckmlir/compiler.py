@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.errors import CkmlirError
+from ckmlir.given import as_annotated
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class ScheduleRefused(CkmlirError):
     """The schedule checker refutes a kernel; the text says why."""
 
 
+@as_annotated(CkmlirError)
 def compile_kernel(
     operator: "Operator[Any, Any]",
     spec: Any,
@@ -73,6 +75,7 @@ def compile_kernel(
     return compiled
 
 
+@as_annotated(CkmlirError)
 def compile_traced(
     kernel: "Kernel",
     *,
@@ -108,6 +111,7 @@ def compile_traced(
         return finish(kernel.module, kernel.target.name, {kernel.name: kernel.arguments}, (run,), keep)
 
 
+@as_annotated(CkmlirError)
 def compile_scheduled(
     operator: "Operator[Any, Any]",
     spec: Any,
@@ -180,6 +184,7 @@ def put_schedule(kernel: "Kernel", loop: int, schedule: "Schedule") -> None:
     loops[loop].attributes[SCHEDULE] = string(str(schedule))
 
 
+@as_annotated(CkmlirError)
 def compile_module(
     module: "ir.Module",
     *,

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "ckmlir"
 
 # Modules that hold no knowledge of tiles and that everything but the bottom of the table may use.
-COMMON = {"deferred", "digests", "errors", "files", "plug_ins", "records"}
+COMMON = {"deferred", "digests", "errors", "files", "given", "plug_ins", "records"}
 MLIR = {"mlir", "bindings", "diagnostics"}
 BINDINGS = {"mlir", "flydsl"}
 
@@ -29,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "digests": set(),
     "errors": set(),
     "files": {"errors"},
+    "given": {"errors"},
     "interrupts": set(),
     "plug_ins": {"errors"},
     "records": set(),

@@ -29,6 +29,7 @@ from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.policies import FirstFit, Policy, Query, Table, name_of, request_of
 from ckmlir.dispatch.registry import Registry
 from ckmlir.errors import CkmlirError
+from ckmlir.given import as_annotated
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.ops.plan import Plan, make_plan
@@ -73,6 +74,7 @@ class Selection(Struct, frozen=True):
         """How many kernels there were to choose from; they are counted when this is asked for."""
         return len(self.among)
 
+    @as_annotated(RequestError)
     def plan(self, compute_units: int | None = None) -> Plan:
         """All that is queued, in order: fills, packing, and kernels, those of other operators too. Nothing is compiled.
 
@@ -112,6 +114,7 @@ class Dispatcher:
             that `CKMLIR_MISSES` names, if it names one.
     """
 
+    @as_annotated(RequestError)
     def __init__(
         self,
         registry: Registry,
@@ -128,17 +131,13 @@ class Dispatcher:
         Raises RequestError for what is none of these.
         """
         asked = tuple(policy) if isinstance(policy, Iterable) and not callable(policy) else (policy,)
-        if not isinstance(registry, Registry):
-            raise RequestError(f"a dispatcher chooses from a Registry, got {registry!r}")
-        if not isinstance(target, Target):
-            raise RequestError(f"a chip is what get_target('gfx942') gives, got {target!r}")
         for one in asked:
             if not callable(one):
                 raise RequestError(f"a policy is called with a query and the kernels that fit, got {one!r}")
         self.registry, self.target, self.strict = registry, target, strict
         self.policies: tuple[Policy, ...] = (*asked, FirstFit())
         self.misses: Counter[tuple[object, ...]] = Counter()
-        self.log = log or _log_of_environment()
+        self.log = _log_of_environment() if log is None else log
         self._selected: dict[Any, Selection] = {}
         self._version = registry.version
         self._lock = threading.Lock()
@@ -163,7 +162,7 @@ class Dispatcher:
         try:
             found = selected.get(known)
         except TypeError:  # a list among the values
-            known = (*((name, _hashable(value)) for name, value in keys.items()), operator)
+            known = (*((name, _hashable(value)) for name, value in keys.items()), _hashable(operator))
             found = selected.get(known)
         if found is None:
             named = operator if isinstance(operator, Operator) else find_operator(operator)
@@ -174,6 +173,7 @@ class Dispatcher:
                 selected[known] = found
         return found
 
+    @as_annotated(RequestError)
     def choose(self, query: Query) -> Selection:
         """The kernel for a query; nothing is remembered. Raises as `select`."""
         fitting = self.registry.search(query.operator, query.problem, query.target)

@@ -22,6 +22,7 @@ from msgspec import Struct
 from ckmlir.digests import digest_of
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
 from ckmlir.errors import as_json
+from ckmlir.given import as_annotated, check_fields
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator, require_kinds, require_valid
 from ckmlir.ops.request import RequestError, show
@@ -50,6 +51,9 @@ class Identifier(Struct, frozen=True):
     target: str
     name: str
     digest: str
+
+    def __post_init__(self) -> None:
+        check_fields(self, RequestError)
 
     def __str__(self) -> str:
         return f"{self.operator}/{self.target}/{self.name}#{self.digest}"
@@ -117,6 +121,7 @@ class Kernel(Struct, frozen=True, eq=False, dict=True):
         }
 
     @staticmethod
+    @as_annotated(RequestError)
     def from_dict(values: object, find: Find = find_operator, *, older: bool = False) -> Kernel:
         """The inverse of `to_dict`; the identifier may be missing.
 

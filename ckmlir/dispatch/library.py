@@ -18,7 +18,8 @@ import gc
 import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.digests import sha256
@@ -26,15 +27,13 @@ from ckmlir.dispatch.identity import Find, Kernel
 from ckmlir.dispatch.reading import check_schema, fields_of
 from ckmlir.dispatch.registry import Registry
 from ckmlir.errors import CkmlirError, from_json
+from ckmlir.given import as_annotated
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
 from ckmlir.runtime.compile_cache import consult, consult_no_more
 from ckmlir.targets import Target
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KIND = "ckmlir library"
 _LINE = {KIND: int, "manifest": int, "content": int, "sha256": str}
@@ -67,6 +66,7 @@ class Library:
                 raise LibraryError(f"{path}: an entry of the manifest has no identifier") from None
 
     @staticmethod
+    @as_annotated(LibraryError)
     def load(path: str | Path) -> Library:
         """Read a file's manifest.
 

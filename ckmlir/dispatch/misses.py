@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ckmlir.dispatch.json_lines import append, read
 from ckmlir.dispatch.policies import given_keys, read_key, request_of
 from ckmlir.dispatch.reading import SCHEMA, fields_of
+from ckmlir.given import as_annotated
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import RequestError
@@ -63,11 +64,13 @@ class Asked(NamedTuple):
 class MissLog:
     """A file of requests to which this process appends. Any number of threads and processes may use one file."""
 
+    @as_annotated(RequestError)
     def __init__(self, path: Path) -> None:
         self.path = path
         self._known: set[tuple[object, ...]] = set()
         self._lock = threading.Lock()
 
+    @as_annotated(RequestError)
     def note(self, operator: Operator[Any, Any], keys: Mapping[str, object], target: Target) -> None:
         """Append a request, unless this process did before. Raises CkmlirError where it cannot be written."""
         asked = Asked.of(operator, keys, target)
@@ -77,11 +80,13 @@ class MissLog:
                 self._known.add(asked.request)
 
 
+@as_annotated(RequestError)
 def read_misses(path: Path) -> Counter[tuple[object, ...]]:
     """How many processes met each request of a file. Raises RequestError as `read_asked`."""
     return Counter(one.request for one in read_asked(path, each=True))
 
 
+@as_annotated(RequestError)
 def read_asked(path: Path, *, each: bool = False) -> list[Asked]:
     """The requests of a file, each once, those that most processes met first; or `each` line's.
 

@@ -16,7 +16,8 @@ from msgspec import Struct
 from ckmlir.dispatch.fitting import Fitting
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.errors import suggest
-from ckmlir.ops.operator import Operator, require_operator
+from ckmlir.given import as_annotated, check_fields
+from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import AUTO, Key, RequestError
 from ckmlir.targets import Target
 
@@ -33,6 +34,10 @@ class Query(Struct, frozen=True):
     target: Target
     keys: Mapping[str, object]
 
+    def __post_init__(self) -> None:
+        check_fields(self, RequestError)
+
+    @as_annotated(RequestError)
     def value(self, name: str) -> object:
         """What a key is, as the operator reads it, or its default. Raises RequestError for one that it has not."""
         return read_key(self.operator, name, self.keys.get(name))
@@ -87,6 +92,9 @@ class SizeBuckets(Struct, frozen=True):
     name: str = "size buckets"
     operator: str | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self, RequestError)
+
     def __call__(self, query: Query, fitting: Fitting) -> Answer:
         if self.operator not in (None, query.operator.name):
             return None
@@ -120,6 +128,7 @@ class Table:
 
     name = "tuned table"
 
+    @as_annotated(RequestError)
     def __init__(self, rows: Mapping[tuple[object, ...], str | Sequence[str]]) -> None:
         self.rows = dict(rows)
 
@@ -134,12 +143,12 @@ class Table:
         return request_of(query.operator, query.keys, query.target) in self.rows
 
 
+@as_annotated(RequestError)
 def request_of(operator: Operator[Any, Any], keys: Mapping[str, object], target: Target) -> tuple[object, ...]:
     """A request as a value to look up: the operator, the chip, and every key that is not its default, as it is read.
 
     Two requests that say the same in other words are equal. Raises RequestError as `Operator.problem`.
     """
-    require_operator(operator)
     return (operator.name, target.name, *given_keys(operator, keys).items())
 
 

@@ -20,6 +20,7 @@ from ckmlir.dispatch.misses import Asked
 from ckmlir.dispatch.policies import Table
 from ckmlir.dispatch.reading import SCHEMA, fields_of
 from ckmlir.dispatch.registry import Registry
+from ckmlir.given import as_annotated
 from ckmlir.ops.request import RequestError, show
 
 MODEL, DEVICE = "model", "device"
@@ -93,11 +94,13 @@ class Record(Struct, frozen=True):
         return Record(asked, kernel, found["source"], found["by"], **maybe, version=found["ckmlir"])
 
 
+@as_annotated(RequestError)
 def append_records(path: Path, records: Iterable[Record]) -> None:
     """Append records to a file, new or old. Raises CkmlirError where it cannot be written."""
     append(path, [one.to_dict() for one in records])
 
 
+@as_annotated(RequestError)
 def read_records(path: Path, *, partial: bool = False) -> list[Record]:
     """The records of a file that count, in their order.
 
@@ -119,6 +122,7 @@ def read_records(path: Path, *, partial: bool = False) -> list[Record]:
     return list(found.values())
 
 
+@as_annotated(RequestError)
 def ranked(records: Iterable[Record], by: str | None = None) -> Mapping[tuple[object, ...], list[Record]]:
     """By request, what may be used, the fastest first: devices' records if there are any, else the model's.
 
@@ -138,6 +142,7 @@ def ranked(records: Iterable[Record], by: str | None = None) -> Mapping[tuple[ob
     return found
 
 
+@as_annotated(RequestError)
 def tuned_table(records: Iterable[Record]) -> Table:
     """The policy that takes what tuning found: of the kernels that a dispatcher has the fastest."""
     best = ranked(records)
@@ -145,6 +150,7 @@ def tuned_table(records: Iterable[Record]) -> Table:
     return Table({request: tuple(dict.fromkeys(row)) for request, row in rows.items()})
 
 
+@as_annotated(RequestError)
 def tuned_registry(records: Iterable[Record]) -> Registry:
     """The fastest kernel of each request."""
     best = ranked(records)

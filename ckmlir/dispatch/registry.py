@@ -23,6 +23,7 @@ from ckmlir.dispatch.fitting import Candidates, Entry, Fitting
 from ckmlir.dispatch.identity import Find, Identifier, Kernel
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
 from ckmlir.errors import suggest
+from ckmlir.given import as_annotated
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import RequestError, show
@@ -47,6 +48,7 @@ class Explanation(Struct, frozen=True):
     reasons: Mapping[Kernel, tuple[Reason, ...]]
 
     @property
+    @as_annotated(RequestError)
     def fitting(self) -> list[Kernel]:
         """The kernels that compute the problem, in order."""
         return [kernel for kernel, reasons in self.reasons.items() if not reasons]
@@ -74,6 +76,7 @@ class Registry:
         name: for people, in messages and files.
     """
 
+    @as_annotated(RequestError)
     def __init__(self, kernels: Iterable[Kernel] = (), *, name: str = "kernels", priority: int = 0) -> None:
         self.name = name
         self._lock = threading.RLock()
@@ -111,12 +114,14 @@ class Registry:
             self._version += 1
             return known is None
 
+    @as_annotated(RequestError)
     def merge(self, other: Registry, priority: int | None = None) -> int:
         """Add all kernels of another registry, with their priorities or with this one; how many are new."""
         return sum(
             self.add(entry.kernel, entry.priority if priority is None else priority) for entry in other.entries()
         )
 
+    @as_annotated(RequestError)
     def filter(
         self,
         *,
@@ -136,6 +141,7 @@ class Registry:
                 found.add(kernel, entry.priority)
         return found
 
+    @as_annotated(RequestError)
     def entries(self, *, in_order_of_addition: bool = False) -> list[Entry]:
         """All kernels with their priorities, the first ones first."""
         with self._lock:
@@ -156,6 +162,7 @@ class Registry:
     def __contains__(self, kernel: object) -> bool:
         return isinstance(kernel, Kernel) and kernel.identifier in self._entries
 
+    @as_annotated(RequestError)
     def get(self, identifier: str) -> Kernel:
         """The kernel that is called so. Raises RequestError where there is none."""
         found = self._entries.get(identifier)
@@ -168,14 +175,17 @@ class Registry:
 
     # -- what computes a problem ---------------------------------------------------------------------------------------
 
+    @as_annotated(RequestError)
     def fitting(self, operator: Operator[Any, Any], problem: Any, target: Target) -> list[Kernel]:
         """The kernels that compute a problem on a chip, in order of priority."""
         return list(self.search(operator, problem, target))
 
+    @as_annotated(RequestError)
     def search(self, operator: Operator[Any, Any], problem: Any, target: Target) -> Fitting:
         """The same, found as far as they are asked for."""
         return Fitting(self._of(operator, target), problem)
 
+    @as_annotated(RequestError)
     def explain(self, operator: Operator[Any, Any], problem: Any, target: Target) -> Explanation:
         """Every kernel of the operator for the chip, and why it does not compute the problem."""
         entries = self._of(operator, target).entries
@@ -203,6 +213,7 @@ class Registry:
             "signatures": len({(one.operator.name, one.target.name, one.spec.signature()) for one in kernels}),
         }
 
+    @as_annotated(RequestError)
     def uncovered(self, operator: Operator[Any, Any], problems: Iterable[Any], target: Target) -> list[Any]:
         """The problems, of those given, that no kernel here computes."""
         return [problem for problem in problems if not self.search(operator, problem, target)]
@@ -216,6 +227,7 @@ class Registry:
         return {"schema": SCHEMA, "name": self.name, "statistics": self.statistics(), "kernels": listed}
 
     @staticmethod
+    @as_annotated(RequestError)
     def from_dict(values: object, *, find: Find = find_operator, partial: bool = False) -> Registry:
         """The inverse of `to_dict`.
 

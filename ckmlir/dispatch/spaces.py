@@ -26,8 +26,9 @@ from msgspec import Struct, field
 from ckmlir.dispatch.identity import Find, Kernel
 from ckmlir.dispatch.reading import check_schema, fields_of, of_file, read_json
 from ckmlir.errors import counted, suggest
+from ckmlir.given import as_annotated, check_fields
 from ckmlir.ops import find_operator
-from ckmlir.ops.operator import Operator, Run, require_operator
+from ckmlir.ops.operator import Operator, Run
 from ckmlir.ops.plan import make_plan
 from ckmlir.ops.remembered import Remembered
 from ckmlir.ops.request import RequestError, show
@@ -79,13 +80,17 @@ class Space(Struct, frozen=True):
     keys: Mapping[str, Axis] = field(default_factory=dict)
     algorithm: Mapping[str, Axis] | str = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_fields(self, RequestError)
+        if isinstance(self.algorithm, str) and self.algorithm != EVERY:
+            raise RequestError(f"space: algorithm={show(self.algorithm)}: expected values of fields, or {EVERY}")
+
     def expand(self) -> Expansion:
         """All kernels of the space. Costs no compilation.
 
         Raises:
             RequestError: an unknown key or field, a wildcard for what has no list of values, too many combinations.
         """
-        require_operator(self.operator)
         found = Expansion()
         requests = self._requests()
         kernels: dict[Kernel, None] = {}
@@ -168,6 +173,7 @@ class Space(Struct, frozen=True):
         return axes
 
     @staticmethod
+    @as_annotated(RequestError)
     def from_dict(values: object, find: Find = find_operator) -> Space:
         """A space from JSON's types.
 
@@ -186,11 +192,13 @@ class Space(Struct, frozen=True):
         return Space(operator, _targets(found["arch"]), keys, algorithm)
 
 
+@as_annotated(RequestError)
 def space(operator: Operator[Any, Any], problem: Mapping[str, object], target: Target) -> Space:
     """All that an operator has axes for, for one problem, given by its keys."""
     return Space(operator, (target,), {name: (value,) for name, value in problem.items()}, EVERY)
 
 
+@as_annotated(RequestError)
 def read_spaces(path: Path, find: Find = find_operator) -> list[Space]:
     """The spaces of a file: one, or a list of them. Raises RequestError."""
     values = read_json(path)
@@ -201,6 +209,7 @@ def read_spaces(path: Path, find: Find = find_operator) -> list[Space]:
         return [Space.from_dict(one, find) for one in listed]
 
 
+@as_annotated(RequestError)
 def expand(spaces: Sequence[Space]) -> Expansion:
     """All kernels of several spaces, each once. Raises RequestError as `Space.expand`."""
     whole, kernels, others = Expansion(), dict[Kernel, None](), dict[Kernel, None]()

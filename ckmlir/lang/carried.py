@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Any
 
-from ckmlir.lang import given
+from ckmlir import given
 from ckmlir.lang.trace import TracingError
 from ckmlir.lang.values import Pointer, Scalar, Tile, as_scalar
 from ckmlir.mlir import ir

@@ -13,8 +13,8 @@ from typing import Any
 
 from ckmlir.dialect import control
 from ckmlir.dialect.loop import end_loop
+from ckmlir.given import described
 from ckmlir.lang.carried import Carried, either, handed, traced
-from ckmlir.lang.given import described
 from ckmlir.lang.trace import TracingError, current, user_location
 from ckmlir.lang.values import Scalar, Tile
 from ckmlir.mlir import ir

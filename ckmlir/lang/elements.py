@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from ckmlir.given import described
 from ckmlir.lang.folds import check_scalar_code
-from ckmlir.lang.given import described
 from ckmlir.lang.trace import TracingError, located
 from ckmlir.lang.values import Scalar, Stretched, Tile, as_scalar, map_elements
 from ckmlir.mlir import ir

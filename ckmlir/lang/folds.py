@@ -6,8 +6,8 @@ from typing import Any
 from ckmlir.dialect import regions
 from ckmlir.dialect.scalars import bits, is_float
 from ckmlir.dialect.types import TileType
+from ckmlir.given import described
 from ckmlir.lang.arithmetic import Number, constant, emit_binary
-from ckmlir.lang.given import described
 from ckmlir.lang.trace import TracingError, located
 from ckmlir.lang.values import Scalar, Tile, as_scalar, check_same_shape
 from ckmlir.mlir import ir

@@ -12,8 +12,8 @@ from ckmlir.dialect import fragment_compute
 from ckmlir.dialect.build import create, integer
 from ckmlir.dialect.context import exclusive, shared_context
 from ckmlir.dialect.scalars import bits
+from ckmlir.given import described
 from ckmlir.lang.arithmetic import dtype
-from ckmlir.lang.given import described
 from ckmlir.lang.trace import Trace, TracingError, current, located, tracing, user_location, users_body
 from ckmlir.lang.values import Pointer, Scalar
 from ckmlir.lang.verification import verify

@@ -12,8 +12,8 @@ from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.rescale import rescale as append_rescale
 from ckmlir.dialect.scalars import bits, is_float
 from ckmlir.dialect.types import LdsType, TileType, describe
+from ckmlir.given import described
 from ckmlir.lang.arithmetic import Number, constant, dtype, emit_compare, emit_float
-from ckmlir.lang.given import described
 from ckmlir.lang.operators import Operators
 from ckmlir.lang.trace import Traced, TracingError, located
 from ckmlir.lang.values import (

@@ -24,7 +24,7 @@ from ckmlir.dialect.control import BRANCH
 from ckmlir.dialect.divisors import Divisors
 from ckmlir.dialect.loop import LOOP, STAGE, add_empty_stage
 from ckmlir.errors import CkmlirError
-from ckmlir.lang.given import NOUNS, Parameters
+from ckmlir.given import NOUNS, Parameters
 from ckmlir.mlir import ir
 from ckmlir.targets import Target
 
@@ -163,7 +163,7 @@ def user_position() -> Position:
 
 
 def located(function: Callable[P, R]) -> Callable[P, R]:
-    """A function of the language: what it is given must be what its annotations say (`ckmlir.lang.given`), what it
+    """A function of the language: what it is given must be what its annotations say (`ckmlir.given`), what it
     appends has the user's line as location, and what the dialect refuses while it does becomes a TracingError there.
     """
     parameters = Parameters(function)
@@ -173,8 +173,8 @@ def located(function: Callable[P, R]) -> Callable[P, R]:
         current()
         with user_location():
             try:
-                found: R = parameters.call(args, kwargs)
-                return found
+                taken, named = parameters.taken(args, kwargs)
+                return function(*taken, **named)
             except CkmlirError:
                 raise
             except (TypeError, ValueError, OverflowError) as problem:

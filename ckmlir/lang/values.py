@@ -16,8 +16,8 @@ from ckmlir.dialect.divisors import constant_of
 from ckmlir.dialect.promise import promise
 from ckmlir.dialect.scalars import bits, is_float, name_of
 from ckmlir.dialect.types import TileType, is_tile, tile_of
+from ckmlir.given import described
 from ckmlir.lang.arithmetic import constant, dtype
-from ckmlir.lang.given import described
 from ckmlir.lang.operators import Operators
 from ckmlir.lang.trace import Traced, TracingError, current, located
 from ckmlir.mlir import ir

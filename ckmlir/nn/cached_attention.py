@@ -27,7 +27,7 @@ from ckmlir.nn.attention import (
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.indexed import vector
-from ckmlir.nn.plain import checked
+from ckmlir.nn.plain import checked, number
 from ckmlir.nn.tensors import elementwise
 from ckmlir.runtime.device import DeviceError
 
@@ -261,7 +261,7 @@ def _lengths(call: Call, given: Any, q: Given, b: int) -> Given | None:
     if given is None:
         return None
     if isinstance(given, int):
-        return beside(call, q, np.full(b, given, np.int32))
+        return beside(call, q, np.full(b, number("cache_seqlens", given, 0), np.int32))
     return vector(call.numbers("cache_seqlens", given).require(shape=(b,), dtype="i32"))
 
 

@@ -223,13 +223,12 @@ def pads(how: How, spans: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tu
     padding, behind = how.padding, how.right_padding
     if isinstance(padding, str) and behind is not None:
         raise DeviceError(f"right_padding={show(behind)} with padding={show(padding)}: expected numbers for both")
-    if padding == "valid":
-        padding = 0
-    if padding == "same":
-        if {*strides} != {1}:
-            raise DeviceError(f"padding=same with stride={strides}: expected steps of one")
-        return tuple(span // 2 for span in spans), tuple(span - span // 2 for span in spans)
     if isinstance(padding, str):
-        raise DeviceError(f"padding={show(padding)}: expected numbers, same or valid")
+        if padding not in ("same", "valid"):
+            raise DeviceError(f"padding={show(padding)}: expected numbers, same or valid")
+        if padding == "same" and {*strides} != {1}:
+            raise DeviceError(f"padding=same with stride={strides}: expected steps of one")
+        shares = spans if padding == "same" else (0,) * len(spans)
+        return tuple(span // 2 for span in shares), tuple(span - span // 2 for span in shares)
     left = each("padding", padding, len(spans), 0)
     return left, left if behind is None else each("right_padding", behind, len(spans), -MAXIMUM_SIZE)

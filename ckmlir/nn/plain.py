@@ -8,7 +8,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
-from ckmlir.ops.request import show, whole
+from ckmlir.ops.request import MAXIMUM_SIZE, show, whole
 from ckmlir.runtime.device import DeviceError
 
 P = ParamSpec("P")
@@ -21,11 +21,12 @@ def shown(value: object) -> str:
 
 
 def number(what: str, value: object, least: int) -> int:
-    """A whole number. Raises DeviceError for another value, and for one below the least."""
+    """A size. Raises DeviceError for what is no whole number, and for one below the least or beyond 32 bits."""
     found = None if isinstance(value, bool) else whole(value)
-    if found is None or found < least:
+    if found is None or not least <= found <= MAXIMUM_SIZE:
         told = value if isinstance(value, bool) else shown(value)
-        raise DeviceError(f"{what}={told}: expected a whole number, {least} or more")
+        expected = f"{least} or more" if found is None or found < least else f"at most {MAXIMUM_SIZE}"
+        raise DeviceError(f"{what}={told}: expected a whole number, {expected}")
     return found
 
 

@@ -144,7 +144,7 @@ def topk(x: Any, k: int, dim: int = -1, largest: bool = True, *, out: Any = None
     given = call.read("x", x)
     is_last_one = is_last(dim, given)
     shape = list(given.shape)
-    shape[dim] = k = number("k", k, 1)
+    shape[dim] = k = number("k", k, 0)
     outputs = call.outputs(out, y=(tuple(shape), given.dtype), indices=(tuple(shape), "i32"))
     if not is_last_one:
         return along(dim, topk, x, outputs, k=k, largest=largest, stream=stream)

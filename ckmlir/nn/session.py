@@ -22,6 +22,7 @@ import numpy.typing as npt
 from ckmlir.dispatch.dispatcher import Dispatcher, NoKernel, Selection
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.registry import Registry
+from ckmlir.given import as_annotated
 from ckmlir.nn.array import Array
 from ckmlir.nn.array import asarray as array_of
 from ckmlir.nn.array import empty as empty_on
@@ -55,6 +56,7 @@ class Session:
             for each way in which tiles divide them.
     """
 
+    @as_annotated(DeviceError)
     def __init__(
         self,
         target: str | Target | None = None,

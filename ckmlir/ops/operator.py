@@ -17,12 +17,14 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ckmlir.errors import CkmlirError
 from ckmlir.ops.arrays import ArraySpec, check_addressable
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.registry import OPERATORS
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from ckmlir.ops.comparison import Array, Tolerance
 
 P = TypeVar("P")
+R = TypeVar("R")
 S = TypeVar("S", bound=Spec)
 
 Argument = str | np.int32 | np.int64 | np.float32 | np.float64
@@ -68,6 +71,55 @@ NOTHING = Launch((0, 1, 1), (1, 1, 1), ())
 """The launch of a problem that writes nothing."""
 
 
+ASKED = {
+    "arrays", "axes", "build", "candidates", "check_inputs", "chosen", "expected", "flops", "inputs", "kernels",
+    "launch", "mismatches", "placed", "reference", "spec", "steps", "tolerances", "validate", "varying", "workspaces",
+    "writes_nothing",
+}  # fmt: skip
+"""Methods of operators that take a problem, a specification or a chip."""
+
+
+def explain(cls: type) -> None:
+    """Have the methods of `ASKED` that a class defines say what they were given wrong."""
+    for name in vars(cls).keys() & ASKED:
+        setattr(cls, name, _explained(vars(cls)[name]))
+
+
+def _explained(method: Callable[..., R]) -> Callable[..., R]:
+    """A method of `ASKED`. Where it fails, and it was given another kind of problem, specification or chip, it raises
+    RequestError that says so. Nothing is looked at before: spaces ask a hundred thousand times.
+    """
+
+    @wraps(method)
+    def asked(self: Operator[Any, Any], *args: Any, **kwargs: Any) -> R:
+        try:
+            return method(self, *args, **kwargs)
+        except CkmlirError:
+            raise
+        except Exception:
+            _require_fit(self, method, args, kwargs)
+            raise
+
+    return asked
+
+
+def _require_fit(
+    operator: Operator[Any, Any], method: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    import inspect  # of no use where nothing fails
+
+    try:
+        given = inspect.signature(method).bind(operator, *args, **kwargs).arguments
+    except TypeError:  # an argument too many or too few, as Python says
+        return
+    if "problem" in given:
+        require_problem(operator, given["problem"])
+    if "spec" in given:
+        require_spec(operator, given["spec"])
+    if "target" in given:
+        require_target(operator, given["target"])
+
+
 class Operator(ABC, Generic[P, S]):
     """An operator; each has one instance, found by name in `ckmlir.ops`."""
 
@@ -78,6 +130,11 @@ class Operator(ABC, Generic[P, S]):
     """Keys that may not ask for a kernel that keeps registers in scratch memory -> the specification's fields."""
     keys: tuple[Key, ...]
     spec_type: type[S]
+
+    def __init_subclass__(cls) -> None:
+        """Methods that users call with a problem, a specification and a chip say so where one of these is none."""
+        super().__init_subclass__()
+        explain(cls)
 
     @property
     def summary(self) -> str:
@@ -256,6 +313,9 @@ class Operator(ABC, Generic[P, S]):
         return None
 
 
+explain(Operator)
+
+
 class Run(Struct, frozen=True):
     """Another operator with all its steps; or the same operator, for another problem.
 
@@ -276,16 +336,33 @@ Step = Fill | PackOnHost | OwnKernel | Run
 def require_operator(operator: object) -> None:
     """Raise RequestError for anything but an operator, such as an operator's name."""
     if not isinstance(operator, Operator):
-        raise RequestError(f"an operator is what find_operator('gemm') gives, got {operator!r}")
+        raise RequestError(f"an operator is what find_operator('gemm') gives, got {operator!r:.80}")
+
+
+def require_problem(operator: Operator[P, S], problem: object) -> None:
+    """Raise RequestError for anything but a problem of the operator."""
+    if not isinstance(problem, type(operator.problem())):
+        name = operator.name
+        raise RequestError(f"{name}: a problem is what find_operator('{name}').problem(…) gives, got {problem!r:.80}")
+
+
+def require_spec(operator: Operator[P, S], spec: object) -> None:
+    """Raise RequestError for anything but a specification of the operator."""
+    if not isinstance(spec, operator.spec_type):
+        raise RequestError(f"{operator.name}: a {operator.spec_type.__name__} is needed, got {type(spec).__name__}")
+
+
+def require_target(operator: Operator[P, S], target: object) -> None:
+    """Raise RequestError for anything but a chip."""
+    if not isinstance(target, Target):
+        raise RequestError(f"{operator.name}: a chip is what get_target('gfx942') gives, got {target!r:.80}")
 
 
 def require_kinds(operator: Operator[P, S], spec: S, target: Target) -> None:
     """Raise RequestError unless these are an operator, a specification of it and a chip."""
     require_operator(operator)
-    if not isinstance(spec, operator.spec_type):
-        raise RequestError(f"{operator.name}: a {operator.spec_type.__name__} is needed, got {type(spec).__name__}")
-    if not isinstance(target, Target):
-        raise RequestError(f"{operator.name}: a chip is what get_target('gfx942') gives, got {target!r}")
+    require_spec(operator, spec)
+    require_target(operator, target)
 
 
 def require_valid(operator: Operator[P, S], spec: S, target: Target) -> None:

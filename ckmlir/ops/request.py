@@ -74,7 +74,9 @@ class Key(Struct, frozen=True, metaclass=Abstract):
 
     def refuse(self, value: object) -> RequestError:
         """The error for a value that this key does not take."""
-        given = value if isinstance(value, (bool, np.bool_)) else show(value)  # no 1, which many keys take
+        # As Python writes it where the command line would write what many keys take: 1 for True and for [1].
+        listed = isinstance(value, (tuple, list)) and len(value) < 2 and all(whole(one) is not None for one in value)
+        given = show(str(value) if listed or isinstance(value, (bool, np.bool_)) else value)
         return RequestError(f"{self.name}={given}: expected {self.form}")
 
 

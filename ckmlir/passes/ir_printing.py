@@ -7,6 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from ckmlir.errors import CkmlirError
+from ckmlir.given import check_fields
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.ir_difference import difference
@@ -29,6 +31,9 @@ class IrPrinter:
     stream: TextIO | None = None
     before: Collection[str] = ()
     _before: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self, CkmlirError)
 
     def begin(self, current: Pass, module: ir.Module) -> None:
         """Print what is wanted before a pass, and remember what it begins with, where that matters."""

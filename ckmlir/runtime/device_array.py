@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.given import as_annotated
 from ckmlir.ops.dtypes import named_dtype
 from ckmlir.runtime.arguments import as_host_array, is_masked, packed_strides, reach_of
 from ckmlir.runtime.device import Array, Device, DeviceError, Memory, MemoryPart, Stream
@@ -39,6 +40,7 @@ class DeviceArray(MemoryPart, frozen=True, kw_only=True):
     dtype: str
 
 
+@as_annotated(DeviceError)
 def typed(
     memory: Memory, shape: Sequence[int], dtype: npt.DTypeLike, strides: Sequence[int] | None = None, offset: int = 0
 ) -> DeviceArray:
@@ -54,6 +56,7 @@ def typed(
     return DeviceArray(memory, offset, nbytes, shape=lengths, strides=steps, dtype=kind.name)
 
 
+@as_annotated(DeviceError)
 def empty(device: Device, shape: Sequence[int], dtype: npt.DTypeLike) -> DeviceArray:
     """A new packed array. Raises DeviceError as `typed` and `Device.allocate`."""
     try:
@@ -63,6 +66,7 @@ def empty(device: Device, shape: Sequence[int], dtype: npt.DTypeLike) -> DeviceA
     return typed(device.allocate(reach_of(lengths, packed_strides(lengths)) * _kind(dtype).itemsize), lengths, dtype)
 
 
+@as_annotated(DeviceError)
 def upload(device: Device, array: Any, stream: Stream | None = None) -> DeviceArray:
     """A new packed array with the contents of one of the host: NumPy's, or as `view_of` reads it.
 
@@ -77,6 +81,7 @@ def upload(device: Device, array: Any, stream: Stream | None = None) -> DeviceAr
     return found
 
 
+@as_annotated(DeviceError)
 def download(device: Device, array: DeviceArray, stream: Stream | None = None) -> Array:
     """A copy on the host, packed, when the stream has come so far."""
     contents = np.empty(array.size, np.uint8)

@@ -23,7 +23,7 @@ from msgspec import Struct
 from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.dtypes import numpy_dtype
-from ckmlir.ops.operator import Operator, require_operator
+from ckmlir.ops.operator import Operator, require_operator, require_problem
 from ckmlir.ops.plan import Plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
@@ -123,9 +123,9 @@ class Executable:
         require_operator(operator)
         if not hasattr(device, "properties"):
             raise RequestError(f"a device is what open_device('sim', 'gfx942') gives, got {device!r:.80}")
-        _check_kind(operator, problem, type(operator.problem()))
-        target = target or get_target(device.properties.target)
-        chosen = spec or operator.spec(problem, target)
+        require_problem(operator, problem)
+        target = get_target(device.properties.target) if target is None else target
+        chosen = operator.spec(problem, target) if spec is None else spec
         kernels = OperatorKernels(device, operator, chosen, target, compiled, (allocate, allocate_host), problem)
         plans = BoundPlans(kernels)
         self._bind(kernels, problem, plans, partial(plans.first, chosen=spec is None))
@@ -138,7 +138,8 @@ class Executable:
         Raises:
             RequestError: the kernel's specification does not cover the problem; the text says why.
         """
-        _check_kind(self._kernels.operator, problem, type(self.problem))
+        if not isinstance(problem, type(self.problem)):
+            require_problem(self._kernels.operator, problem)
         other = object.__new__(type(self))
         other._bind(self._kernels, problem, self._plans, self._plans.of)
         return other
@@ -369,10 +370,3 @@ class Executable:
         if not self._is_closed:
             self._is_closed = True
             self._kernels.release()
-
-
-def _check_kind(operator: Operator[Any, Any], problem: Any, kind: type) -> None:
-    """Raise RequestError for anything but a problem of the operator."""
-    if not isinstance(problem, kind):
-        name = operator.name
-        raise RequestError(f"{name}: a problem is what find_operator('{name}').problem(…) gives, got {problem!r:.80}")

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 from msgspec import Struct, field
 
 from ckmlir.errors import counted
+from ckmlir.given import as_annotated
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Comparison, compare
 from ckmlir.ops.dtypes import numpy_dtype
@@ -55,6 +57,7 @@ class RunResult(Struct, frozen=True):
         return f"RunResult({outputs}; {self.kernel}; {counted(len(self.plan.steps), 'step')}, {self.run_seconds:.3g} s)"
 
 
+@as_annotated(RequestError)
 def run_operator(
     operator: Operator[P, S],
     problem: P,
@@ -80,7 +83,7 @@ def run_operator(
         RequestError: the chip cannot run the kernel, or an array is missing or has the wrong shape or type.
         KernelFault: the kernel went out of bounds, wrote between the rows of an output, or around an array.
     """
-    spec = spec or operator.spec(problem, target)
+    spec = operator.spec(problem, target) if spec is None else spec
     require_valid(operator, spec, target)
     specs = operator.arrays(problem)
     for array in specs:
@@ -151,6 +154,8 @@ def check_array(spec: ArraySpec, array: Array | None, target: Target) -> None:
     """Raise RequestError unless `array` is what the problem asks for."""
     if array is None:
         raise RequestError(f"array {spec.name} is missing")
+    if not isinstance(array, np.ndarray):
+        raise RequestError(f"array {spec.name}: expected one of NumPy, got {type(array).__name__}")
     dtype: Any = numpy_dtype(spec.dtype, target)
     if is_masked(array):
         raise RequestError(f"array {spec.name} is masked, and the mask would be ignored; pass its filled(value)")

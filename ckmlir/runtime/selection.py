@@ -55,6 +55,8 @@ def select_device(
     """
     target = target if isinstance(target, Target) else get_target(target)
     reason, wanted = "asked for", _named(checks)
+    if not isinstance(kind, str):
+        raise DeviceError(f"unknown device {kind!r:.80}; expected {'|'.join(DEVICES)}, as text")
     if wanted and kind == "hip":
         raise DeviceError("device hip: a GPU has no checkers; run them on the simulator")
     if wanted and kind == "auto":

@@ -174,14 +174,14 @@ def test_what_the_registry_lacks_is_compiled_just_in_time_and_noted() -> None:
 
 
 @pytest.mark.parametrize(("make", "words"), [
-    (lambda: Dispatcher(None, GFX942), "a dispatcher chooses from a Registry, got None"),
-    (lambda: Dispatcher(some_registry(), "gfx942"), r"a chip is what get_target\('gfx942'\) gives, got 'gfx942'"),
-    (lambda: Dispatcher(some_registry(), GFX942, None), "a policy is called with a query .*, got None"),
-    (lambda: Dispatcher(some_registry(), GFX942, "first"), "a policy is called with a query .*, got 'f'"),
+    (lambda: Dispatcher(None, GFX942), "Dispatcher takes a Registry as registry, not None"),
+    (lambda: Dispatcher(some_registry(), "gfx942"), r"takes a Target as target, not 'gfx942'; get_target\(name\)"),
+    (lambda: Dispatcher(some_registry(), GFX942, None), "Dispatcher takes .* as policy, not None"),
+    (lambda: Dispatcher(some_registry(), GFX942, "first"), "Dispatcher takes .* as policy, not 'first'"),
     (lambda: Dispatcher(some_registry(), GFX942, lambda query, fitting: 42).select("gemm", **REQUEST),
      "policy <lambda> answers 42; expected a kernel, an identifier, several of them, or None"),
     (lambda: Dispatcher(some_registry(), GFX942).select(None, **REQUEST), "None"),
-    (lambda: Registry(["gemm"]), "a registry holds kernels, got 'gemm'"),
+    (lambda: Registry(["gemm"]), "Registry takes several kernels as kernels, not 'gemm'"),
     (lambda: Registry().add(next(iter(some_registry())), priority="high"), "priority=high: expected a whole number"),
 ])  # fmt: skip
 def test_what_is_no_dispatcher_and_no_registry(make: Any, words: str) -> None:

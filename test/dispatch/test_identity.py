@@ -124,8 +124,8 @@ def test_a_kernel_of_another_operator_chip_or_field_is_another() -> None:
     (lambda wrong: Kernel(find_operator("softmax"), KERNEL.spec, GFX942), "a SoftmaxSpec is needed, got Contraction"),
     (lambda wrong: Kernel(wrong, KERNEL.spec, GFX942), r"an operator is what find_operator.* gives, got 'gemm'"),
     (lambda wrong: Kernel(KERNEL.operator, KERNEL.spec, wrong), r"a chip is what get_target\('gfx942'\) gives"),
-    (lambda wrong: request_of(wrong, {}, GFX942), "an operator is what find_operator"),
-    (lambda wrong: Space(wrong, (GFX942,)).expand(), "an operator is what find_operator"),
+    (lambda wrong: request_of(wrong, {}, GFX942), "takes an operator as operator, not 'gemm'; find_operator"),
+    (lambda wrong: Space(wrong, (GFX942,)).expand(), "takes an operator as operator, not 'gemm'; find_operator"),
     (lambda wrong: compile_kernel(wrong, KERNEL.spec, GFX942), "an operator is what find_operator"),
     (lambda wrong: compile_traced(wrong), r"a kernel is what @kernel\(…\) makes of a function, got 'gemm'"),
 ])  # fmt: skip

@@ -30,6 +30,7 @@ EXPERTS = (f16(4, 16, 32), f16(4, 16, 32), f16(4, 32, 16), f16(5, 4), 2)
 
 @pytest.mark.parametrize(("call", "told"), [
     (lambda: nn.conv2d(IMAGES, WEIGHTS, stride=None), "stride=None: expected whole numbers"),
+    (lambda: nn.conv2d(IMAGES, WEIGHTS, padding=np.ones(3)), "padding=ndarray: expected whole numbers"),
     (lambda: nn.conv2d(IMAGES, WEIGHTS, groups=None), "groups=None: expected a whole number, 1 or more"),
     (lambda: nn.conv2d(IMAGES, WEIGHTS, groups=True), "groups=True: expected a whole number"),
     (lambda: nn.conv2d(IMAGES, WEIGHTS, activation="a\nb"), "activation=a b: expected one of gelu,"),
@@ -126,6 +127,12 @@ def test_numbers_of_every_library_are_taken() -> None:
     for single in (3, np.int64(3), torch.tensor(3)):
         assert number("n", single, 1) == 3
     assert word("w", "a", ("a", "b")) == "a"
-    for wrong in (0, -1, 2.5, "3", None, True):
+    for wrong in (0, -1, 2.5, "3", None, True, 2**31):
         with pytest.raises(DeviceError, match="n="):
             number("n", wrong, 1)
+
+
+def test_no_elements_are_chosen() -> None:
+    with nn.use("gfx942", device="sim"):
+        values, places = nn.topk(X, 0)
+    assert values.shape == places.shape == (4, 0)

@@ -1,27 +1,40 @@
-"""What functions of the language are given, compared with their annotations.
+"""What functions are given, compared with their annotations.
 
 The annotation is the rule: `Parameters` reads it when the function is called first. Numbers of NumPy are taken for
-Python's, sequences for tuples; a bool is not a number. What does not fit is refused in the words of the language.
+Python's, sequences for tuples, text for paths; a bool is not a number. What does not fit is refused in a user's words.
+
+The functions of the language are checked where they are traced (`ckmlir.lang.trace`). Other functions that users call
+are decorated with `as_annotated`, and records that they make call `check_fields`.
 """
 
 from __future__ import annotations
 
 import collections.abc
-import inspect
+import contextlib
+import functools
 import numbers
+import os
+import sys
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from types import NoneType, UnionType
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, ParamSpec, TypeVar
 
 from msgspec import Struct
+
+from ckmlir.errors import CkmlirError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 NOUNS = {
     "Tile": "a tile", "Scalar": "a scalar", "Pointer": "a pointer", "View": "a view", "Window": "a window",
     "LdsTensor": "an LDS tensor", "Stretched": "a tile with a new axis", "Distribution": "a Distribution",
     "Schedule": "a Schedule", "Mma": "an Mma", "Target": "a Target", "int": "a whole number", "float": "a number",
     "str": "text", "bool": "True or False", "NoneType": "None", "ScalarArgument": "the type of a kernel's argument",
-    "PointerArgument": "the type of a kernel's argument",
+    "PointerArgument": "the type of a kernel's argument", "Operator": "an operator", "Path": "a path",
+    "Device": "a device", "Callable": "a function",
 }  # fmt: skip
 HINTS = {
     ("Window", "View"): "take a window of it: .window(lengths, origin)",
@@ -37,6 +50,8 @@ HINTS = {
     ("Schedule", "str"): "Schedule.parse(text) makes one of it",
     ("Mma", "str"): "Mma.select(target, shape, dtype) finds it",
     ("Target", "str"): "get_target(name) finds it",
+    ("Operator", "str"): "find_operator(name) finds it",
+    ("Device", "str"): "open_device(name, target) opens it",
     ("str", "ScalarArgument"): 'a dtype is text, such as "f32"',
 }
 
@@ -69,8 +84,8 @@ class Parameters:
         self._by_name: dict[str, Kind | None] = {}
         self._names: list[str] = []
 
-    def call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call the function. Raises TypeError for what does not fit a parameter."""
+    def taken(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """What to call the function with. Raises TypeError for what does not fit a parameter."""
         if not self._ready:
             self._read()
         kinds, rest = self._kinds, self._rest
@@ -80,28 +95,25 @@ class Parameters:
             if kind is not None and type(value) not in kind.exact:
                 value = self._take(kind, value, self._names[min(place, len(self._names) - 1)])
             taken.append(value)
-        if not kwargs:
-            return self._function(*taken)
         named = {}
         for name, value in kwargs.items():
             kind = self._by_name.get(name)
             named[name] = value if kind is None or type(value) in kind.exact else self._take(kind, value, name)
-        return self._function(*taken, **named)
+        return taken, named
 
     def _take(self, kind: Kind, value: Any, name: str) -> Any:
         try:
             return kind.take(value)
         except Unfit as unfit:
             what = self._function.__qualname__.removesuffix(".__init__")
-            hint = next(filter(None, (HINTS.get((one, type(unfit.value).__name__)) for one in kind.names)), "")
-            if name == self._rest_name and isinstance(value, (tuple, list)):
-                hint = "its elements go one by one"
-            raise TypeError(
-                f"{what} takes {kind.words} as {name}, not {described(unfit.value)}{hint and '; ' + hint}"
-            ) from None
+            one_by_one = name == self._rest_name and isinstance(value, (tuple, list))
+            hint = "its elements go one by one" if one_by_one else None
+            raise TypeError(refusal(what, name, kind, unfit.value, hint)) from None
 
     def _read(self) -> None:
-        hints = typing.get_type_hints(self._function)
+        import inspect  # of no use where nothing is called
+
+        hints = _hints(self._function)
         for name, parameter in inspect.signature(self._function).parameters.items():
             kind = kind_of(hints[name]) if name in hints else None
             self._by_name[name] = kind
@@ -113,29 +125,99 @@ class Parameters:
         self._ready = True
 
 
+def as_annotated(error: type[CkmlirError]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Makes a function refuse with this error what its annotations do not ask for; too many arguments, and names that
+    it has not, are Python's to refuse."""
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        parameters = Parameters(function)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                taken, named = parameters.taken(args, kwargs)
+            except TypeError as problem:
+                raise error(str(problem)) from None
+            return function(*taken, **named)
+
+        return call
+
+    return decorated
+
+
+def check_fields(record: Any, error: type[CkmlirError]) -> None:
+    """Raise this error for a field of a record that does not hold what its annotation asks for."""
+    for name, kind in _kinds_of(type(record)).items():
+        value = getattr(record, name)
+        if type(value) not in kind.exact:
+            try:
+                kind.take(value)
+            except Unfit as unfit:
+                raise error(refusal(type(record).__name__, name, kind, unfit.value)) from None
+
+
+def _kinds_of(record: type) -> Mapping[str, Kind]:
+    """What the fields take, of those that do not take anything."""
+    if record not in _fields:
+        kinds = {name: kind_of(hint) for name, hint in _hints(record).items()}
+        _fields[record] = {name: kind for name, kind in kinds.items() if kind is not None}
+    return _fields[record]
+
+
+_fields: dict[type, Mapping[str, Kind]] = {}
+
+
+def _hints(annotated: Any) -> Mapping[str, Any]:
+    """The annotations of a function or class, without those that name what is imported for type checkers alone."""
+    try:
+        return typing.get_type_hints(annotated)
+    except NameError:
+        hints: dict[str, Any] = {}
+        for name, hint in annotated.__annotations__.items():
+            with contextlib.suppress(NameError):
+                one = SimpleNamespace(__annotations__={name: hint})
+                hints |= typing.get_type_hints(one, vars(sys.modules[annotated.__module__]))
+        return hints
+
+
+def refusal(what: str, name: str, kind: Kind, value: Any, hint: str | None = None) -> str:
+    """What is said of a value that does not fit the parameter `name` of what is called `what`."""
+    known = next(filter(None, (HINTS.get((one, type(value).__name__)) for one in kind.names)), "")
+    told = hint or known
+    return f"{what} takes {kind.words} as {name}, not {described(value)}{told and '; ' + told}"
+
+
 def kind_of(hint: Any) -> Kind | None:
     """The kind that an annotation asks for; None for one that takes anything."""
     if isinstance(hint, typing.TypeVar) and hint.__constraints__:
         return _one_of([kind_of(one) for one in hint.__constraints__])
     origin = typing.get_origin(hint)
-    if origin in (typing.Union, UnionType):
-        return _one_of([kind_of(one) for one in typing.get_args(hint)])
-    if origin is collections.abc.Sequence:
-        return _sequence(kind_of(typing.get_args(hint)[0]))
-    if origin is collections.abc.Callable:
-        return _checked(callable, "a function", "Callable")
-    if hint is int:
-        return Kind(frozenset({int}), _whole, NOUNS["int"], ("int",))
-    if hint is bool:
-        return Kind(frozenset({bool}), _truth, NOUNS["bool"], ("bool",))
-    if hint is float:
-        return Kind(frozenset({float, int}), _real, NOUNS["float"], ("float",))
-    # Python 3.10 takes tuple[int, int] for a type.
-    if origin is None and isinstance(hint, type) and hint not in (Any, object):
+    if origin is not None:
+        return _kind_of_several(origin, typing.get_args(hint))
+    if hint in PLAIN:
+        return PLAIN[hint]
+    if getattr(hint, "_is_protocol", False):
+        return _protocol(hint)
+    if isinstance(hint, type) and hint is not object and hint.__module__ != "typing":
         name = hint.__name__
         kind = _checked(lambda value: isinstance(value, hint), NOUNS.get(name, f"a {name}"), name)
         return Kind(frozenset({hint}), kind.take, kind.words, kind.names)
     return None
+
+
+def _kind_of_several(origin: Any, args: Sequence[Any]) -> Kind | None:
+    """The kind that an annotation with others in it asks for."""
+    if origin in (typing.Union, UnionType):
+        return _one_of([kind_of(one) for one in args])
+    if origin is collections.abc.Sequence or (origin is tuple and args[1:] == (Ellipsis,)):
+        return _sequence(kind_of(args[0]))
+    if origin in (collections.abc.Iterable, collections.abc.Collection):
+        return _several(origin, kind_of(args[0]))
+    if origin is collections.abc.Mapping:
+        return _mapping(*map(kind_of, args))
+    if origin is collections.abc.Callable:
+        return _checked(callable, NOUNS["Callable"], "Callable")
+    return kind_of(origin) if getattr(origin, "__module__", "").startswith("ckmlir.") else None
 
 
 def _checked(fits: Callable[[Any], bool], words: str, name: str) -> Kind:
@@ -175,6 +257,57 @@ def _sequence(inner: Kind | None) -> Kind:
     return Kind(frozenset(), take, words, inner.names if inner else ())
 
 
+def _several(origin: type, inner: Kind | None) -> Kind:
+    """What can be gone through. Where that is possible once only, its values are not looked at."""
+
+    def take(value: Any) -> Any:
+        if not isinstance(value, origin):
+            raise Unfit(value)
+        if isinstance(value, collections.abc.Collection):
+            _take_each(inner, value)
+        return value
+
+    words = "several values" if inner is None else f"several {_plural(inner)}"
+    return Kind(frozenset(), take, words, (origin.__name__,))
+
+
+def _mapping(name: Kind | None, inner: Kind | None) -> Kind:
+    def take(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise Unfit(value)
+        _take_each(name, value.keys())
+        _take_each(inner, value.values())
+        return value
+
+    words = f"a mapping{f' to {inner.words}' if inner else ''}"
+    return Kind(frozenset(), take, words, ("Mapping",))
+
+
+def _take_each(kind: Kind | None, values: Iterable[Any]) -> None:
+    """Raise Unfit for a value that is not of the kind."""
+    if kind is not None:
+        for value in values:
+            if type(value) not in kind.exact:
+                kind.take(value)
+
+
+def _protocol(hint: type) -> Kind:
+    # Who implements a part of a protocol may be given where the rest is not asked for: most of it is enough.
+    members = [name for name in (*vars(hint), *vars(hint).get("__annotations__", ())) if not name.startswith("_")]
+    words = NOUNS.get(hint.__name__, f"a {hint.__name__}")
+
+    def fits(value: Any) -> bool:
+        return 2 * sum(hasattr(value, name) for name in members) > len(members)
+
+    return _checked(fits, words, hint.__name__)
+
+
+def _path(value: Any) -> Path:
+    if not isinstance(value, (str, os.PathLike)) or not isinstance(found := os.fspath(value), str):
+        raise Unfit(value)
+    return Path(found)
+
+
 def _is_row(value: Any) -> bool:
     """Whether it is an array of one dimension."""
     return getattr(value, "ndim", 0) == 1 and hasattr(value, "dtype")
@@ -185,6 +318,15 @@ def _plural(kind: Kind) -> str:
         {"int": "whole numbers", "float": "numbers", "NoneType": "None"}.get(name, f"{name.lower()}s")
         for name in kind.names
     )
+
+
+PLAIN: Mapping[Any, Kind] = {
+    int: Kind(frozenset({int}), _whole, NOUNS["int"], ("int",)),
+    bool: Kind(frozenset({bool}), _truth, NOUNS["bool"], ("bool",)),
+    float: Kind(frozenset({float, int}), _real, NOUNS["float"], ("float",)),
+    Path: Kind(frozenset({type(Path())}), _path, NOUNS["Path"], ("Path",)),
+}
+"""Types that take other values than their own, or not all of their own."""
 
 
 def _one_of(kinds: Sequence[Kind | None]) -> Kind | None:
