@@ -22,6 +22,7 @@ from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.runtime.timing import OperatorModel
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
+from ckmlir.sim.analysis import check_waits
 from ckmlir.sim.timing.parameters import load
 from ckmlir.targets import get_target
 
@@ -291,3 +292,11 @@ def test_a_block_beside_which_sums_of_others_have_no_room_is_refused() -> None:
     why = "block=160x256x32: its sums, 160 a work-item, have no room beside those of other workgroups; expected a"
     with pytest.raises(RequestError, match=why):
         make_plan(STREAM, problem, GFX942)
+
+
+@pytest.mark.parametrize("schedule", ["async_wide_carried", "async_wide_last"])
+def test_slots_are_told_apart_without_a_run(schedule: str) -> None:
+    """Six arrangements of slots, in a loop within the loop over blocks: a launch of one step clears no other."""
+    problem, target = STREAM.problem(m=64, n=64, k=128, dtype="i8", schedule=schedule), get_target("gfx950")
+    kernel = compile_kernel(STREAM, STREAM.spec(problem, target), target)
+    assert not check_waits(kernel.code_object, kernel.kernel_name)

@@ -102,6 +102,8 @@ def test_slots_that_ways_leave_behind_are_apart() -> None:
     """Only those: a number that all ways leave, or that one of them does not know, tells nothing apart."""
     assert meetings(LEFT) == 0
     assert meetings(LEFT.replace("s_mov_b32 s6, 0\n", "s_mov_b32 s6, 0x8000\n")) > 0
+    assert meetings(LEFT.replace("s_mov_b32 s6, 0x4000", "s_movk_i32 s6, 0x4000")) == 0
+    assert meetings(LEFT.replace("s_mov_b32 s6, 0\n", "s_movk_i32 s6, 0x4000\n")) > 0
     assert len(chosen(flow_of(LEFT, "gfx942"))) == 1
     for new in ("s_mov_b32 s6, 0x4000", "s_mov_b32 s6, s7"):
         assert not chosen(flow_of(LEFT.replace("s_mov_b32 s6, 0\n", f"{new}\n"), "gfx942"))

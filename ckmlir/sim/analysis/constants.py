@@ -83,8 +83,7 @@ def chosen(flow: ControlFlow) -> frozenset[int]:
         known = {at: number for at, (number, *others) in common.items() if not others}
         for instruction, effects in zip(block.instructions, block.effects, strict=True):
             known = {at: number for at, number in known.items() if not effects.writes >> at & 1}
-            if instruction.mnemonic == "s_mov_b32" and instruction.sources[0].kind == "imm":
-                known |= dict.fromkeys(_halves(instruction.destinations[0]), instruction.sources[0].index)
+            known |= _number_set(instruction)
         left[block.start] = known
     return frozenset(found - {_M0})
 
@@ -94,8 +93,7 @@ def after(
 ) -> dict[int, int]:
     """What is known behind an instruction; `turning` as `handed_round` gives it."""
     results = _results(instruction, known)
-    if instruction.mnemonic == "s_mov_b32" and instruction.sources[0].kind == "imm":
-        results |= {at: instruction.sources[0].index for at in _halves(instruction.destinations[0]) if at in turning}
+    results |= {at: number for at, number in _number_set(instruction).items() if at in turning}
     written, lane = effects.writes, _lane(instruction, "write")
     kept = {
         at: value
@@ -104,6 +102,13 @@ def after(
         and not (value == ACTIVE and written & EXEC)
     }
     return {**kept, **{at: value for at, value in results.items() if value is not None}}
+
+
+def _number_set(instruction: Instruction) -> dict[int, int]:
+    """The scalar register that an instruction sets to a number of its own, and the number."""
+    if instruction.mnemonic not in ("s_mov_b32", "s_movk_i32") or instruction.sources[0].kind != "imm":
+        return {}
+    return dict.fromkeys(_halves(instruction.destinations[0]), instruction.sources[0].index)
 
 
 def branch_taken(known: dict[int, int], branch: Instruction) -> bool | None:

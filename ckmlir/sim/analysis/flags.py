@@ -25,8 +25,9 @@ from ckmlir.sim.analysis.constants import (
     handed_round,
 )
 
-_MOST_COPIES: Final = 16
-"""Of one block by constants, and as many by conditions; what more of them would tell apart is taken together."""
+_MOST_COPIES: Final = 32
+"""Of one block by constants, and as many by conditions; what more of them would tell apart is taken together. A loop
+within another, with three slots of one operand and two of the other, needs more than 16."""
 _NO_FACTS: Final[Facts] = frozenset()
 
 Place = tuple[int, Constants, Facts]
