@@ -114,14 +114,16 @@ class Parameters:
         import inspect  # of no use where nothing is called
 
         hints = _hints(self._function)
-        for name, parameter in inspect.signature(self._function).parameters.items():
-            kind = kind_of(hints[name]) if name in hints else None
-            self._by_name[name] = kind
+        parameters = inspect.signature(self._function).parameters
+        by_name = {name: kind_of(hints[name]) if name in hints else None for name in parameters}
+        kinds = []
+        for name, parameter in parameters.items():
             if parameter.kind is parameter.VAR_POSITIONAL:
-                self._rest, self._rest_name = kind, name
+                self._rest, self._rest_name = by_name[name], name
             elif parameter.kind is not parameter.KEYWORD_ONLY:
-                self._kinds.append(kind)
-            self._names.append(name)
+                kinds.append(by_name[name])
+        # As a whole: other threads may be at the same.
+        self._kinds, self._by_name, self._names = kinds, by_name, list(parameters)
         self._ready = True
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -161,6 +164,15 @@ def test_operators_say_what_they_were_given_wrong(name: str) -> None:
     assert "problem" in refused
 
 
+def test_a_method_that_takes_no_operator_is_left_as_it_is() -> None:
+    class Free(type(GEMM)):  # type: ignore[misc]
+        @staticmethod
+        def flops(problem: Any) -> int:
+            return int(problem.m)
+
+    assert Free().flops(PROBLEM) == Free.flops(PROBLEM) == PROBLEM.m
+
+
 @pytest.mark.parametrize(("m", "words"), [([1], r"m=\[1\]: exp"), ([], r"m=\[\]: exp"), (True, "m=True: exp")])
 def test_a_list_of_one_is_not_shown_as_a_number(m: object, words: str) -> None:
     with pytest.raises(RequestError, match=words):
@@ -206,6 +218,28 @@ def test_annotations_are_the_rule(call: Callable[[Any], object], words: str | No
     with pytest.raises(CkmlirError) as raised:
         call(f)
     assert str(raised.value) == words
+
+
+def test_threads_may_call_a_function_first() -> None:
+    """What its annotations ask for is read once or several times, never half."""
+    def call(function: Callable[[int, str, Sequence[int]], int], start: Barrier) -> int:
+        start.wait()
+        return function(1, "a", (1,))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(300):
+
+                @as_annotated(CkmlirError)
+                def f(n: int, text: str, many: Sequence[int]) -> int:
+                    return n
+
+                start = Barrier(4)
+                assert [one.result() for one in [pool.submit(call, f, start) for _ in range(4)]] == [1] * 4
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_a_record_checks_its_fields() -> None:

@@ -48,7 +48,6 @@ class Explanation(Struct, frozen=True):
     reasons: Mapping[Kernel, tuple[Reason, ...]]
 
     @property
-    @as_annotated(RequestError)
     def fitting(self) -> list[Kernel]:
         """The kernels that compute the problem, in order."""
         return [kernel for kernel, reasons in self.reasons.items() if not reasons]

@@ -80,9 +80,13 @@ ASKED = {
 
 
 def explain(cls: type) -> None:
-    """Have the methods of `ASKED` that a class defines say what they were given wrong."""
+    """Have the methods of `ASKED` that a class defines say what they were given wrong; not what is no method of an
+    instance, such as a static one.
+    """
     for name in vars(cls).keys() & ASKED:
-        setattr(cls, name, _explained(vars(cls)[name]))
+        found = vars(cls)[name]
+        if callable(found) and not isinstance(found, staticmethod):
+            setattr(cls, name, _explained(found))
 
 
 def _explained(method: Callable[..., R]) -> Callable[..., R]:

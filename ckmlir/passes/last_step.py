@@ -19,7 +19,8 @@ Results = Mapping[int, int]
 
 
 def take_apart(last: ir.Block, behind: ir.Block, parts: int) -> None:
-    """Take a step apart, in at most so many parts. One that does more than read LDS and compute is left as it is.
+    """Take a step apart, in at most so many parts. One that does more than read LDS and compute, or branches, is left
+    as it is.
 
     Args:
         last: the block of the step, which branches to `behind` and nowhere else.
@@ -28,7 +29,7 @@ def take_apart(last: ir.Block, behind: ir.Block, parts: int) -> None:
     *step, end = (view.operation for view in last.operations)
     tail, results, where = _movable(behind), list(end.operands), end.location
     of_results = _parts_of_results(tail, behind, parts)
-    if not of_results or any(op.name in MEMORY and op.name != READ for op in step):
+    if not of_results or any(len(op.regions) or (op.name in MEMORY and op.name != READ) for op in step):
         return
     of_tail = _parts_of_tail(tail, behind, of_results)
     of_step = _parts_of_step(step, results, of_results)

@@ -154,14 +154,16 @@ def _bounds(loop: Loop, edges: Sequence[Edge]) -> Iterator[Edge]:
 
 
 def _ahead(item: ir.Value, loop: Loop) -> int | None:
-    """How much more than the loop's index a scalar is, if that is known, without its bound by the last index."""
+    """How much more than the loop's index a scalar is, if that is known, without its bound by what no turn changes."""
     owner = producer(item)
     if owner is None or is_outside(item, loop.block):
         return 0 if item == loop.block.arguments[loop.counter] else None
     if owner.name not in ("arith.addi", "arith.minsi"):
         return None
     left, right = owner.operands
-    before, more = _ahead(left, loop), 0 if owner.name == "arith.minsi" else _number(right)
+    if owner.name == "arith.minsi":
+        return _ahead(left, loop) if _stays(right, loop) else None
+    before, more = _ahead(left, loop), _number(right)
     return None if before is None or more is None else before + more
 
 

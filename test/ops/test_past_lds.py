@@ -7,6 +7,8 @@ from operator_runner import checked
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.contraction import past_lds
+from ckmlir.ops.contraction.wishes import wish_of
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.targets import get_target
 
@@ -63,6 +65,15 @@ def test_where_b_of_plain_products_goes_past_lds(name: str, chip: str, keys: dic
     spec = operator.spec(operator.problem(**{**MEDIUM, **keys}), target)
     assert (spec.schedule == "straight") == straight
     assert not straight or (spec.block[:2], spec.waves, spec.mfma[1]) == ((128, 128), (1, 4), 16)
+
+
+def test_lanes_take_whole_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of L1; where it gave more at a time than a lane of the short instruction takes, B would stay in LDS."""
+    target = get_target("gfx950")
+    wish = wish_of(find_operator("gemm").problem(**MEDIUM), target)
+    assert past_lds.goes_past_lds(wish, target)
+    monkeypatch.setattr(past_lds, "REQUEST_BYTES", 2 * past_lds.REQUEST_BYTES)
+    assert not past_lds.goes_past_lds(wish, target)
 
 
 @pytest.mark.parametrize("keys", [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ckmlir.ops.request import RequestError
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.runtime.timing import OperatorModel
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
@@ -77,6 +79,22 @@ def test_products_that_are_shared(chip: str, number: int, reduction: str) -> Non
             outputs(chip, **keys)
         return
     outputs(chip, checks="all", **keys)
+
+
+@pytest.mark.parametrize(("reduction", "sharers"), [("linear", 4), ("tree", 16)])
+def test_workgroups_that_do_not_share_do_nothing(reduction: str, sharers: int) -> None:
+    """Of as many as the chip holds, where few pay for a block: the others have no step."""
+    target = get_target("gfx950")
+    problem = STREAM.problem(m=24, n=24, k=64 * 512, block="32x32x64", wave="1x1", reduction=reduction)
+    spec = STREAM.spec(problem, target)
+    shares = STREAM.shares(problem, spec, target)
+    assert shares.workgroups == 512 and (shares.whole, shares.sharers) == (0, sharers)
+    device = SimulatorDevice(target)
+    arrays = STREAM.inputs(problem, target, seed=1)
+    result = run_operator(STREAM, problem, arrays, target, device)
+    assert all(one.ok for one in check_outputs(STREAM, problem, arrays, result.outputs, target))
+    assert device.last_statistics is not None
+    assert device.last_statistics.mfma == prod((*spec.block[:2], problem.k)) // prod(spec.mfma)
 
 
 @pytest.mark.one_in(3)

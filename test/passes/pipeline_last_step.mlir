@@ -59,7 +59,8 @@ func.func @in_parts(%p: !llvm.ptr<1>, %n: i32, %x: vector<1xf32>) attributes {ck
 
 !lds = !ck.lds<[64], f32>
 
-// Where there may be no step at all, a branch leads around the loop and the last step, which stays in one piece.
+// Where there may be no step at all, as up to a maximum with the loop's begin, a branch leads around the loop and the last
+// step, which stays in one piece.
 // CHECK-LABEL: func.func @may_be_empty
 // CHECK: cf.cond_br %{{.*}}, ^{{bb[0-9]+}}, ^[[EXIT:bb[0-9]+]](
 // CHECK: cf.cond_br %{{.*}}, ^{{bb[0-9]+}}({{.*}}), ^[[APART:bb[0-9]+]](
@@ -69,7 +70,8 @@ func.func @in_parts(%p: !llvm.ptr<1>, %n: i32, %x: vector<1xf32>) attributes {ck
 func.func @may_be_empty(%n: i32, %x: vector<1xf32>) -> vector<1xf32> attributes {ck.waves = 2 : i32} {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
-  %r = scf.for %i = %zero to %n step %one iter_args(%c = %x) -> (vector<1xf32>) : i32 {
+  %end = arith.maxsi %n, %zero : i32
+  %r = scf.for %i = %zero to %end step %one iter_args(%c = %x) -> (vector<1xf32>) : i32 {
     %t = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64", name = "t"} : () -> !lds
     "ck.lds_write"(%x, %t) {ck.stage = "write", distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !lds) -> ()
     %l = "ck.lds_read"(%t) {ck.stage = "read", distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>} : (!lds) -> vector<1xf32>
@@ -77,4 +79,73 @@ func.func @may_be_empty(%n: i32, %x: vector<1xf32>) -> vector<1xf32> attributes 
     scf.yield %s : vector<1xf32>
   } {ck.schedule = "schedule s 1; ahead write 1; buffers 2; step write, read; slots carried; last 2"}
   return %r : vector<1xf32>
+}
+
+// -----
+
+!lds = !ck.lds<[64], f32>
+
+// Stores keep their order: what the first part comes to waits for the second, which is stored before it.
+// CHECK-LABEL: func.func @in_order
+// CHECK: ^{{bb[0-9]+}}(%[[FIRST:[0-9]+]]: vector<1xf32>):
+// CHECK: %[[TWICE:[0-9]+]] = arith.addf %[[FIRST]], %[[FIRST]]
+// CHECK-NOT: "ck.store_fragment"
+// CHECK: arith.mulf
+// CHECK: ^{{bb[0-9]+}}(%{{[0-9]+}}: vector<1xf32>, %[[SECOND:[0-9]+]]: vector<1xf32>):
+// CHECK: "ck.store_fragment"(%[[SECOND]],
+// CHECK: "ck.store_fragment"(%[[TWICE]],
+// CHECK: return
+func.func @in_order(%p: !llvm.ptr<1>, %n: i32, %x: vector<1xf32>) attributes {ck.waves = 2 : i32} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %end = arith.maxsi %n, %one : i32
+  %r:2 = scf.for %i = %zero to %end step %one iter_args(%c = %x, %d = %x) -> (vector<1xf32>, vector<1xf32>) : i32 {
+    %t = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64", name = "t"} : () -> !lds
+    "ck.lds_write"(%x, %t) {ck.stage = "write", distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !lds) -> ()
+    %l = "ck.lds_read"(%t) {ck.stage = "read", distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>} : (!lds) -> vector<1xf32>
+    %s = arith.addf %c, %l {ck.stage = "math"} : vector<1xf32>
+    %m = arith.mulf %d, %l {ck.stage = "math"} : vector<1xf32>
+    scf.yield %s, %m : vector<1xf32>, vector<1xf32>
+  } {ck.schedule = "schedule s 1; ahead write 1; buffers 2; step write, barrier, read, math; slots carried; last 2"}
+  %twice = arith.addf %r#0, %r#0 : vector<1xf32>
+  %v = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !ck.view<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0) align 4">
+  %w = "ck.make_window"(%v, %zero) : (!ck.view<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0) align 4">, i32) -> !ck.window<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0) align 4", [64]>
+  "ck.store_fragment"(%r#1, %w) {distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !ck.window<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0) align 4", [64]>) -> ()
+  "ck.store_fragment"(%twice, %w) {distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !ck.window<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0) align 4", [64]>) -> ()
+  return
+}
+
+// -----
+
+!lds = !ck.lds<[64], f32>
+
+// A step that branches stays in one piece: its arms use what other parts would compute.
+// CHECK-LABEL: func.func @branches
+// CHECK: cf.br ^[[LAST:bb[0-9]+]](%{{.*}}, %{{.*}} : vector<1xf32>, vector<1xf32>)
+// CHECK: ^[[LAST]](%[[FIRST:.*]]: vector<1xf32>, %[[SECOND:.*]]: vector<1xf32>):
+// CHECK: "ck.store_fragment"(%[[FIRST]],
+// CHECK: "ck.store_fragment"(%[[SECOND]],
+// CHECK: return
+func.func @branches(%p: !llvm.ptr<1>, %n: i32, %x: vector<1xf32>, %b: i1) attributes {ck.waves = 2 : i32} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %end = arith.maxsi %n, %one : i32
+  %r:2 = scf.for %i = %zero to %end step %one iter_args(%c = %x, %d = %x) -> (vector<1xf32>, vector<1xf32>) : i32 {
+    %t = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64", name = "t"} : () -> !lds
+    "ck.lds_write"(%x, %t) {ck.stage = "write", distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !lds) -> ()
+    %l = "ck.lds_read"(%t) {ck.stage = "read", distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>} : (!lds) -> vector<1xf32>
+    %m = arith.mulf %d, %l {ck.stage = "math"} : vector<1xf32>
+    %s = scf.if %b -> (vector<1xf32>) {
+      %q = arith.addf %c, %m : vector<1xf32>
+      scf.yield %q : vector<1xf32>
+    } else {
+      scf.yield %c : vector<1xf32>
+    } {ck.stage = "math"}
+    scf.yield %s, %m : vector<1xf32>, vector<1xf32>
+  } {ck.schedule = "schedule s 1; ahead write 1; buffers 2; step write, barrier, read, math; slots carried; last 2"}
+  %v = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !ck.view<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0) align 4">
+  %w = "ck.make_window"(%v, %zero) : (!ck.view<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0) align 4">, i32) -> !ck.window<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0) align 4", [64]>
+  "ck.store_fragment"(%r#0, %w) {distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !ck.window<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0) align 4", [64]>) -> ()
+  "ck.store_fragment"(%r#1, %w) {distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !ck.window<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0) align 4", [64]>) -> ()
+  return
 }

@@ -317,3 +317,33 @@ func.func @looks_up_in_each_turn(%p: !llvm.ptr<1>, %x: vector<16xf32>, %n: i32, 
   } {ck.schedule = "schedule two 1; ahead find 2, load 1; step math, load, find"}
   return %r : vector<16xf32>
 }
+
+// -----
+
+// What else has the same bound but follows from what a turn hands to the next is no step of the index: it keeps the bound.
+// CHECK-LABEL: func.func @hands_on
+// CHECK:         cf.cond_br %{{[0-9]+}}, ^[[WHOLE:bb[0-9]+]]({{.*}}ck.enters
+// CHECK:       ^[[WHOLE]](%[[I:[0-9]+]]: i32, %{{[0-9]+}}: vector<16xf32>, %[[J:[0-9]+]]: i32):
+// CHECK-NOT:     arith.select
+// CHECK:         %[[SOME:[0-9]+]] = arith.minsi %[[I]], %[[J]]
+// CHECK:         arith.minsi %[[SOME]],
+// CHECK:         cf.cond_br %{{.*}}, ^[[WHOLE]](
+// CHECK:         ck.edge
+func.func @hands_on(%x: vector<16xf32>, %n: i32, %end: i32, %cap: i32, %j0: i32) -> (vector<16xf32>, i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  %r:2 = scf.for %k = %zero to %n step %step iter_args(%c = %x, %j = %j0) -> (vector<16xf32>, i32) : i32 {
+    %columns = arith.constant {ck.stage = "math"} dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]> : vector<16xi32>
+    %at = arith.minsi %k, %cap {ck.stage = "math"} : i32
+    %left = arith.subi %end, %at {ck.stage = "math"} : i32
+    %ends = vector.broadcast %left {ck.stage = "math"} : i32 to vector<16xi32>
+    %inside = arith.cmpi slt, %columns, %ends {ck.stage = "math"} : vector<16xi32>
+    %none = arith.constant {ck.stage = "math"} dense<0.0> : vector<16xf32>
+    %kept = arith.select %inside, %c, %none {ck.stage = "math"} : vector<16xi1>, vector<16xf32>
+    %more = arith.addf %c, %kept {ck.stage = "math"} : vector<16xf32>
+    %some = arith.minsi %k, %j {ck.stage = "math"} : i32
+    %least = arith.minsi %some, %cap {ck.stage = "math"} : i32
+    scf.yield %more, %least : vector<16xf32>, i32
+  } {ck.schedule = "schedule one 1; step math"}
+  return %r#0, %r#1 : vector<16xf32>, i32
+}
