@@ -17,13 +17,15 @@ import os
 import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -198,6 +200,8 @@ def kind_of(hint: Any) -> Kind | None:
         return _kind_of_several(origin, typing.get_args(hint))
     if hint in PLAIN:
         return PLAIN[hint]
+    if isinstance(hint, type) and (hint.__module__.partition(".")[0], hint.__name__) == ("pathlib", "Path"):
+        return Kind(frozenset({type(hint())}), _path, NOUNS["Path"], ("Path",))
     if getattr(hint, "_is_protocol", False):
         return _protocol(hint)
     if isinstance(hint, type) and hint is not object and hint.__module__ != "typing":
@@ -305,6 +309,8 @@ def _protocol(hint: type) -> Kind:
 
 
 def _path(value: Any) -> Path:
+    from pathlib import Path  # is there where a function asks for one; a library's first call loads none
+
     if not isinstance(value, (str, os.PathLike)) or not isinstance(found := os.fspath(value), str):
         raise Unfit(value)
     return Path(found)
@@ -326,7 +332,6 @@ PLAIN: Mapping[Any, Kind] = {
     int: Kind(frozenset({int}), _whole, NOUNS["int"], ("int",)),
     bool: Kind(frozenset({bool}), _truth, NOUNS["bool"], ("bool",)),
     float: Kind(frozenset({float, int}), _real, NOUNS["float"], ("float",)),
-    Path: Kind(frozenset({type(Path())}), _path, NOUNS["Path"], ("Path",)),
 }
 """Types that take other values than their own, or not all of their own."""
 

@@ -18,8 +18,7 @@ import gc
 import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.digests import sha256
@@ -27,13 +26,15 @@ from ckmlir.dispatch.identity import Find, Kernel
 from ckmlir.dispatch.reading import check_schema, fields_of
 from ckmlir.dispatch.registry import Registry
 from ckmlir.errors import CkmlirError, from_json
-from ckmlir.given import as_annotated
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
 from ckmlir.runtime.compile_cache import consult, consult_no_more
 from ckmlir.targets import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KIND = "ckmlir library"
 _LINE = {KIND: int, "manifest": int, "content": int, "sha256": str}
@@ -66,14 +67,16 @@ class Library:
                 raise LibraryError(f"{path}: an entry of the manifest has no identifier") from None
 
     @staticmethod
-    @as_annotated(LibraryError)
     def load(path: str | Path) -> Library:
         """Read a file's manifest.
 
         Raises:
             LibraryError: the file cannot be read, is none of ours, is damaged, cut off or too new.
         """
-        path = os.fspath(path)
+        try:
+            path = os.fspath(path)
+        except TypeError:
+            raise LibraryError(f"a library is read from a path, got {path!r:.80}") from None
         try:
             with open(path, "rb") as file:
                 line = file.readline(4096)
