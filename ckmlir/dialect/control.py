@@ -7,7 +7,7 @@ leaves a branch or goes round a loop are scalars, pointers and tiles.
 
 from collections.abc import Iterator, Sequence
 
-from ckmlir.dialect.build import attributes_of, create
+from ckmlir.dialect.build import attributes_of, create, integer_of, producer
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
 
@@ -83,3 +83,16 @@ def same_values(operation: ir.Operation) -> Iterator[list[ir.Value]]:
         yield from map(list, zip(operands, deciding.arguments, end_of(body).operands, strict=True))
         forwarded = list(end_of(deciding).operands)[1:]
         yield from map(list, zip(forwarded, body.arguments, results, strict=True))
+
+
+def surely_runs(lower: ir.Value, upper: ir.Value) -> bool:
+    """Whether a loop has an iteration whatever the kernel is given: it ends at a maximum with a larger constant."""
+    begin, end = _number_of(lower), producer(upper)
+    if begin is None or end is None or end.name != "arith.maxsi":
+        return False
+    return any(least is not None and least > begin for least in map(_number_of, end.operands))
+
+
+def _number_of(item: ir.Value) -> int | None:
+    op = producer(item)
+    return integer_of(op, "value") if op is not None and op.name == "arith.constant" else None

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from ckmlir.dialect.build import integer_of, producer
+from ckmlir.dialect.build import producer
 from ckmlir.dialect.control import LOOPS, WHILE
 from ckmlir.dialect.loop import LOOP, STAGE
 from ckmlir.dialect.schedule_items import Barrier, Fence, Priority, Wait
@@ -212,16 +212,3 @@ def first_copies(placed: list[Placed]) -> list[Placed]:
     if not any(one.op.name in LOADS and one.op not in needed for one in placed[:last]):
         return []
     return [one for one in placed if one.op in needed]
-
-
-def surely_runs(lower: ir.Value, upper: ir.Value) -> bool:
-    """Whether a loop has an iteration whatever the kernel is given: it ends at a maximum with a larger constant."""
-    begin, end = _number_of(lower), producer(upper)
-    if begin is None or end is None or end.name != "arith.maxsi":
-        return False
-    return any(least is not None and least > begin for least in map(_number_of, end.operands))
-
-
-def _number_of(item: ir.Value) -> int | None:
-    op = producer(item)
-    return integer_of(op, "value") if op is not None and op.name == "arith.constant" else None

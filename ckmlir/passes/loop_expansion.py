@@ -28,12 +28,13 @@ from typing import NamedTuple
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import constant_integer, string, value
+from ckmlir.dialect.control import surely_runs
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fence
 from ckmlir.mlir import ir
 from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
 from ckmlir.passes.last_step import take_apart
-from ckmlir.passes.loop_body import Marker, Placed, Step, first_copies, surely_runs
+from ckmlir.passes.loop_body import Marker, Placed, Step, first_copies
 from ckmlir.passes.loop_values import Key, LoopValues
 from ckmlir.passes.step_markers import create_marker
 from ckmlir.passes.walk import move_rest, nested

@@ -10,9 +10,9 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
+from ckmlir.dialect.control import surely_runs
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
-from ckmlir.passes.loop_body import surely_runs
 from ckmlir.passes.proof.carried import WHILE, Carrying
 from ckmlir.passes.proof.polynomial import Polynomial
 from ckmlir.passes.proof.terms import Name, Table
