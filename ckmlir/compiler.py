@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ckmlir.compiled_kernel import CompiledKernel
-from ckmlir.errors import CkmlirError
-from ckmlir.given import as_annotated
+from ckmlir.errors import CkmlirError, as_annotated
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:

@@ -1,7 +1,17 @@
-"""What every error meant for a user has in common, and words that messages share."""
+"""What every error meant for a user has in common, words that messages share, and who refuses what annotations do not
+ask for.
 
-from collections.abc import Iterable
-from typing import Any
+Functions that users call are decorated with `as_annotated`, and records that they make call `check_fields`. Whether
+values are of the types that annotations name shows without reading these; for others `ckmlir.given` reads them, which
+is most of what a first call would take otherwise.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class CkmlirError(Exception):
@@ -81,3 +91,79 @@ def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"an object gives the key {as_json(twice)} twice")
     return found
+
+
+def as_annotated(error: type[CkmlirError]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Makes a function refuse with this error what its annotations do not ask for; too many arguments, and names that
+    it has not, are Python's to refuse."""
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        annotations = dict(function.__annotations__)
+        defaults = function.__defaults__ or ()
+        by_default = {**dict(zip(names[len(names) - len(defaults) :], defaults)), **(function.__kwdefaults__ or {})}
+        slow: list[Any] = []
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            given = {**dict(zip(names, args)), **kwargs}
+            if len(args) <= len(names) and _fit(annotations, given, by_default):
+                return function(*args, **kwargs)
+            if not slow:
+                from ckmlir.given import Parameters
+
+                slow.append(Parameters(function))
+            try:
+                taken, named = slow[0].taken(args, kwargs)
+            except TypeError as problem:
+                raise error(str(problem)) from None
+            return function(*taken, **named)
+
+        return call
+
+    return decorated
+
+
+def check_fields(record: Any, error: type[CkmlirError]) -> None:
+    """Raise this error for a field of a record that does not hold what its annotation asks for."""
+    annotations: dict[str, Any] = {}
+    for base in reversed(type(record).__mro__):
+        annotations |= vars(base).get("__annotations__", {})
+    fields = {name: getattr(record, name) for name, text in annotations.items() if not str(text).startswith("ClassVar")}
+    if not _fit(annotations, fields):
+        from ckmlir.given import check_record
+
+        check_record(record, error)
+
+
+def _fit(annotations: Mapping[str, Any], given: Mapping[str, Any], by_default: Mapping[str, Any] | None = None) -> bool:
+    """Whether values are plainly what annotations ask for: of a type that is named, or what stands there by default."""
+    known = by_default or {}
+    return all(
+        (name in known and value is known[name]) or _named(annotations.get(name), value)
+        for name, value in given.items()
+    )
+
+
+def _named(annotation: Any, value: Any) -> bool:
+    """Whether an annotation names the type of a value; of our classes, one that it is derived from."""
+    if annotation in (None, Any, "Any", "object"):
+        return True
+    if not isinstance(annotation, str):
+        return type(value) is annotation
+    plain = "[" not in annotation
+    if not plain and " | " in annotation:
+        return False
+    kinds = annotation.split(" | ") if plain else [annotation.partition("[")[0]]
+    own = type(value)
+    if value is None:
+        return "None" in kinds
+    if own is dict and annotation in _KEYS:
+        return all(type(key) is str for key in value)
+    if own.__module__ == "builtins":
+        return plain and own.__name__ in kinds
+    return any(one.__module__.startswith("ckmlir.") and one.__name__ in kinds for one in own.__mro__)
+
+
+_KEYS = ("Mapping[str, object]", "Mapping[str, Any]")
+"""Annotations of what `**keys` would be."""

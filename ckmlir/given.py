@@ -3,22 +3,21 @@
 The annotation is the rule: `Parameters` reads it when the function is called first. Numbers of NumPy are taken for
 Python's, sequences for tuples, text for paths; a bool is not a number. What does not fit is refused in a user's words.
 
-The functions of the language are checked where they are traced (`ckmlir.lang.trace`). Other functions that users call
-are decorated with `as_annotated`, and records that they make call `check_fields`.
+The functions of the language are checked where they are traced (`ckmlir.lang.trace`). For other functions that users
+call, and records that they make, `ckmlir.errors` asks here where a value is not plainly of the type that is named.
 """
 
 from __future__ import annotations
 
 import collections.abc
 import contextlib
-import functools
 import numbers
 import os
 import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType, SimpleNamespace, UnionType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -26,9 +25,6 @@ from ckmlir.errors import CkmlirError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 NOUNS = {
     "Tile": "a tile", "Scalar": "a scalar", "Pointer": "a pointer", "View": "a view", "Window": "a window",
@@ -129,27 +125,7 @@ class Parameters:
         self._ready = True
 
 
-def as_annotated(error: type[CkmlirError]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Makes a function refuse with this error what its annotations do not ask for; too many arguments, and names that
-    it has not, are Python's to refuse."""
-
-    def decorated(function: Callable[P, R]) -> Callable[P, R]:
-        parameters = Parameters(function)
-
-        @functools.wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            try:
-                taken, named = parameters.taken(args, kwargs)
-            except TypeError as problem:
-                raise error(str(problem)) from None
-            return function(*taken, **named)
-
-        return call
-
-    return decorated
-
-
-def check_fields(record: Any, error: type[CkmlirError]) -> None:
+def check_record(record: Any, error: type[CkmlirError]) -> None:
     """Raise this error for a field of a record that does not hold what its annotation asks for."""
     for name, kind in _kinds_of(type(record)).items():
         value = getattr(record, name)

@@ -35,8 +35,7 @@ from ckmlir.dispatch import (
     tuned_registry,
     tuned_table,
 )
-from ckmlir.errors import CkmlirError
-from ckmlir.given import as_annotated, check_fields
+from ckmlir.errors import CkmlirError, as_annotated, check_fields
 from ckmlir.nn import Session
 from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.operator import ASKED

@@ -28,8 +28,7 @@ from ckmlir.dispatch.fitting import Fitting
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.policies import FirstFit, Policy, Query, Table, name_of, request_of
 from ckmlir.dispatch.registry import Registry
-from ckmlir.errors import CkmlirError
-from ckmlir.given import as_annotated
+from ckmlir.errors import CkmlirError, as_annotated
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.ops.plan import Plan, make_plan

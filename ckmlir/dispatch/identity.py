@@ -21,8 +21,7 @@ from msgspec import Struct
 
 from ckmlir.digests import digest_of
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
-from ckmlir.errors import as_json
-from ckmlir.given import as_annotated, check_fields
+from ckmlir.errors import as_annotated, as_json, check_fields
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator, require_kinds, require_valid
 from ckmlir.ops.request import RequestError, show

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ckmlir.dispatch.json_lines import append, read
 from ckmlir.dispatch.policies import given_keys, read_key, request_of
 from ckmlir.dispatch.reading import SCHEMA, fields_of
-from ckmlir.given import as_annotated
+from ckmlir.errors import as_annotated
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import RequestError

@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from ckmlir.dispatch.fitting import Fitting
 from ckmlir.dispatch.identity import Kernel
-from ckmlir.errors import suggest
-from ckmlir.given import as_annotated, check_fields
+from ckmlir.errors import as_annotated, check_fields, suggest
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import AUTO, Key, RequestError
 from ckmlir.targets import Target

@@ -20,7 +20,7 @@ from ckmlir.dispatch.misses import Asked
 from ckmlir.dispatch.policies import Table
 from ckmlir.dispatch.reading import SCHEMA, fields_of
 from ckmlir.dispatch.registry import Registry
-from ckmlir.given import as_annotated
+from ckmlir.errors import as_annotated
 from ckmlir.ops.request import RequestError, show
 
 MODEL, DEVICE = "model", "device"

@@ -22,8 +22,7 @@ from msgspec.structs import replace
 from ckmlir.dispatch.fitting import Candidates, Entry, Fitting
 from ckmlir.dispatch.identity import Find, Identifier, Kernel
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
-from ckmlir.errors import suggest
-from ckmlir.given import as_annotated
+from ckmlir.errors import as_annotated, suggest
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import RequestError, show

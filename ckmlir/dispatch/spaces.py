@@ -25,8 +25,7 @@ from msgspec import Struct, field
 
 from ckmlir.dispatch.identity import Find, Kernel
 from ckmlir.dispatch.reading import check_schema, fields_of, of_file, read_json
-from ckmlir.errors import counted, suggest
-from ckmlir.given import as_annotated, check_fields
+from ckmlir.errors import as_annotated, check_fields, counted, suggest
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator, Run
 from ckmlir.ops.plan import make_plan

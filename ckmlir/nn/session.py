@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ckmlir.dispatch.dispatcher import Dispatcher, NoKernel, Selection
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.registry import Registry
-from ckmlir.given import as_annotated
+from ckmlir.errors import as_annotated
 from ckmlir.nn.array import Array
 from ckmlir.nn.array import asarray as array_of
 from ckmlir.nn.array import empty as empty_on

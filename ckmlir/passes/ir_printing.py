@@ -7,8 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from ckmlir.errors import CkmlirError
-from ckmlir.given import check_fields
+from ckmlir.errors import CkmlirError, check_fields
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.ir_difference import difference

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ckmlir.given import as_annotated
+from ckmlir.errors import as_annotated
 from ckmlir.ops.dtypes import named_dtype
 from ckmlir.runtime.arguments import as_host_array, is_masked, packed_strides, reach_of
 from ckmlir.runtime.device import Array, Device, DeviceError, Memory, MemoryPart, Stream

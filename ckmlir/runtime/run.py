@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from msgspec import Struct, field
 
-from ckmlir.errors import counted
-from ckmlir.given import as_annotated
+from ckmlir.errors import as_annotated, counted
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Comparison, compare
 from ckmlir.ops.dtypes import numpy_dtype

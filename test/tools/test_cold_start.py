@@ -100,7 +100,6 @@ def test_the_first_call_of_a_library_loads_its_operator_alone(cache: Path, tmp_p
     assert not (contraction | ops | others) & set(loaded)
 
 
-@pytest.mark.xfail(strict=True, reason="68 modules and 41 texts: annotations of what it calls are read")
 def test_the_first_call_of_a_library_loads_and_compiles_little(cache: Path, tmp_path: Path) -> None:
     """Modules, and texts that are compiled, are counted: they are most of its time. Files are not."""
     texts, loaded = first_call(tmp_path)

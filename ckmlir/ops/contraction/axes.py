@@ -17,8 +17,8 @@ SIDES, DEPTHS = (16, 32, 64, 128, 256), (32, 64, 128, 256)
 """Rows and columns of blocks, and bytes of their depth, that are worth trying."""
 LARGE_SIDES, LARGE_DEPTHS = (96, 128, 192, 224, 256), (64, 128)
 """Those of large blocks, which need not be powers of two: other numbers of them may leave fewer compute units idle."""
-UNIT_SIDES = ((160, 64), (160, 128), (160, 256))
-"""Those of blocks as high as units of 160 places of experts."""
+UNIT_SIDES = ((96, 64), (160, 64), (160, 128), (160, 256))
+"""Those of blocks as high as units of 96 and 160 places of experts."""
 LONGEST = 1 << 16
 """More rows, columns or depth than any chip's registers and LDS hold of a block."""
 WAVES = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
