@@ -81,6 +81,12 @@ def test_what_the_passes_make_is_proved(operator: str, arch: str, keys: dict[str
     assert findings(*texts(operator, arch, **keys)) == []
 
 
+def test_a_last_step_in_parts_is_proved() -> None:
+    """What takes its results stands before the rest of it, so before the loop is left."""
+    keys: dict[str, object] = {**SMALL, "mfma": "16x16x32", "epilogue": "direct", "schedule": "async_wide_last"}
+    assert findings(*texts("gemm", "gfx950", **keys)) == []
+
+
 # -- mutations: every one of them must be refused
 
 SUBJECTS = [

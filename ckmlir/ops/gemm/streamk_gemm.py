@@ -87,7 +87,7 @@ class Shares(Struct, frozen=True):
     def of(blocks: int, depth: int, workgroups: int, sharers: Callable[[int, int], int] | None = None) -> Shares:
         """For so many blocks of `depth` steps each: whole rounds of blocks are taken whole, what is left is shared,
         unless that is nothing, or fewer steps than workgroups, by all or by as many `sharers` as that many blocks of
-        that many steps have.
+        that many steps have. Where no block is taken whole there are no other workgroups.
 
         CK Tile shares one round more, so that fewer workgroups meet in a block. By the model of time it is slower:
         workgroups that share begin at different places along K and read nothing in common at a time.
@@ -96,7 +96,8 @@ class Shares(Struct, frozen=True):
         if shared * depth < workgroups:
             return Shares(min(workgroups, blocks), blocks, 0, 0, 0)
         count = sharers(shared, depth) if sharers else workgroups
-        return Shares(workgroups, blocks - shared, count, *divmod(shared * depth, count))
+        whole = blocks - shared
+        return Shares(workgroups if whole else count, whole, count, *divmod(shared * depth, count))
 
 
 def sharers_that_pay(blocks: int, depth: int, workgroups: int, most: int, units: int) -> int:
