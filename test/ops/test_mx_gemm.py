@@ -183,12 +183,14 @@ def test_tiles_of_scales_are_dwords() -> None:
     assert "buffer_load_ubyte" in plain and "buffer_load_dword" in found and "buffer_load_ubyte" not in found
 
 
-def test_copies_add_their_distances_in_the_step() -> None:
+@pytest.mark.parametrize(("schedule", "most"), [("async_wide_carried", 8), ("async_wide_last", 10)])
+def test_copies_add_their_distances_in_the_step(schedule: str, most: int) -> None:
     """Not in front of the loop, where nothing is multiplied yet: of 48 copies of a turn one for each slot of A and of B
-    takes an address as it is, and before and behind the loop two more."""
+    takes an address as it is, and before and behind the loop two more; where the last step is apart, both others behind
+    the loop copy."""
     keys = (("m", 4096), ("n", 4096), ("k", 4096), ("dtype", "fp4"), ("a_major", "tiles"), ("b_major", "tiles"))
-    instructions = compiled("mx_gemm", keys, "gfx950").instructions
-    assert sum(one.text.startswith("s_mov_b32 m0,") for one in instructions) <= 8
+    instructions = compiled("mx_gemm", (*keys, ("schedule", schedule)), "gfx950").instructions
+    assert sum(one.text.startswith("s_mov_b32 m0,") for one in instructions) <= most
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (16, 4), (33, 9), (0, 3), (3, 0)])
