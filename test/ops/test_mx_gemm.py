@@ -189,7 +189,8 @@ def test_copies_add_their_distances_in_the_step(schedule: str, most: int) -> Non
     takes an address as it is, and before and behind the loop two more; where the last step is apart, both others behind
     the loop copy."""
     keys = (("m", 4096), ("n", 4096), ("k", 4096), ("dtype", "fp4"), ("a_major", "tiles"), ("b_major", "tiles"))
-    instructions = compiled("mx_gemm", (*keys, ("schedule", schedule)), "gfx950").instructions
+    named = (("block", (256, 256, 256)), ("wave", (2, 2)), ("schedule", schedule))
+    instructions = compiled("mx_gemm", (*keys, *named), "gfx950").instructions
     assert sum(one.text.startswith("s_mov_b32 m0,") for one in instructions) <= most
 
 
