@@ -53,6 +53,7 @@ def compile_kernel(
         verify_each: verify the IR after every pass; slower, for work on the compiler.
 
     Raises:
+        CkmlirError: an argument is of another kind; the errors below are such errors too.
         RequestError: the chip cannot run it; the text gives every reason.
         PipelineFailure: a pass refuses the program.
         CodeGenerationError, LinkerNotFound, LinkError: from the backend and the linker.
