@@ -158,7 +158,7 @@ def test_operators_say_what_they_were_given_wrong(name: str) -> None:
                     list(function(**{one: wrong if one == what else right[one] for one in needed}) or ())
                 except CkmlirError:
                     refused.add(what)
-                except TypeError as error:  # what it gives is no list
+                except TypeError as error:  # its result is not a list
                     assert "object is not iterable" in str(error), (method, what, error)
     assert "problem" in refused
 

@@ -21,7 +21,7 @@ def shown(value: object) -> str:
 
 
 def number(what: str, value: object, least: int) -> int:
-    """A size. Raises DeviceError for what is no whole number, and for one below the least or beyond 32 bits."""
+    """A size. Raises DeviceError unless it is a whole number, at least the least and within 32 bits."""
     found = None if isinstance(value, bool) else whole(value)
     if found is None or not least <= found <= MAXIMUM_SIZE:
         told = value if isinstance(value, bool) else shown(value)

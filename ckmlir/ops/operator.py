@@ -80,8 +80,8 @@ ASKED = {
 
 
 def explain(cls: type) -> None:
-    """Have the methods of `ASKED` that a class defines say what they were given wrong; not what is no method of an
-    instance, such as a static one.
+    """Have the methods of `ASKED` that a class defines say what they were given wrong. Static methods, which may take
+    anything first, stay as they are.
     """
     for name in vars(cls).keys() & ASKED:
         found = vars(cls)[name]
@@ -136,7 +136,7 @@ class Operator(ABC, Generic[P, S]):
     spec_type: type[S]
 
     def __init_subclass__(cls) -> None:
-        """Methods that users call with a problem, a specification and a chip say so where one of these is none."""
+        """Methods that users call with a problem, a specification and a chip say which of these is of another kind."""
         super().__init_subclass__()
         explain(cls)
 

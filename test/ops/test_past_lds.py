@@ -9,6 +9,7 @@ from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.contraction import past_lds
 from ckmlir.ops.contraction.wishes import wish_of
+from ckmlir.ops.operator import Operator
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.targets import get_target
 
@@ -76,6 +77,19 @@ def test_lanes_take_whole_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not past_lds.goes_past_lds(wish, target)
 
 
+def assert_a_alone_is_in_lds(operator: Operator[Any, Any], spec: Any, *, workgroups: int) -> None:
+    """Of blocks of four waves side by side on gfx950, each with 32 columns of B, of which a compute unit holds so many
+    `workgroups`: nothing is spilled, a step writes 32 rows of A and reads 8 with an access of 1 KB.
+    """
+    found = compile_kernel(operator, spec, get_target("gfx950"))
+    metadata = found.code_object.kernel().metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    assert found.workgroups_a_unit(256) == workgroups
+    mix, rows = steady_loop(found.code_object, found.kernel_name).mix, spec.block[0]
+    steps = mix["mfma"] * spec.mfma[2] // (rows // 8 * spec.block[2])
+    assert steps and mix["lds"] == (rows // 32 + rows // 8) * steps
+
+
 @pytest.mark.parametrize("keys", [
     {"dtype": "fp8"}, *(pytest.param(one, marks=pytest.mark.full) for one in (
         {}, {"dtype": "i8", "ldc": 3003, "n": 3003}, {"op": "gelu(acc * alpha + d0) + d1", "d_kind": "row,full"},
@@ -84,15 +98,10 @@ def test_lanes_take_whole_requests(monkeypatch: pytest.MonkeyPatch) -> None:
 ])  # fmt: skip
 def test_blocks_past_lds_leave_room_for_another(keys: dict[str, Any]) -> None:
     """A compute unit holds two workgroups, nothing is spilled, and a step writes and reads A alone in LDS."""
-    operator, target = find_operator("gemm"), get_target("gfx950")
-    spec = operator.spec(operator.problem(**{**MEDIUM, **keys}), target)
-    found = compile_kernel(operator, spec, target)
-    metadata = found.code_object.kernel().metadata
-    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
-    assert found.workgroups_a_unit(256) == 2
-    mix = steady_loop(found.code_object, found.kernel_name).mix
-    steps = mix["mfma"] * spec.mfma[2] // (16 * spec.block[2])
-    assert steps and mix["lds"] == 20 * steps  # 4 writes and 16 reads of 1 KB
+    operator = find_operator("gemm")
+    spec = operator.spec(operator.problem(**{**MEDIUM, **keys}), get_target("gfx950"))
+    assert spec.block[0] == 128
+    assert_a_alone_is_in_lds(operator, spec, workgroups=2)
 
 
 MOE_GEMM = find_operator("moe_gemm")
@@ -129,15 +138,9 @@ def test_where_matrices_of_experts_go_past_lds(chip: str, keys: dict[str, Any], 
 ])  # fmt: skip
 def test_matrices_of_experts_past_lds_leave_room_for_two_others(keys: dict[str, Any]) -> None:
     """A compute unit holds three workgroups, nothing is spilled, and a step writes and reads A alone in LDS."""
-    target = get_target("gfx950")
-    spec = MOE_GEMM.spec(MOE_GEMM.problem(**{**EXPERTS, **keys}), target)
-    found = compile_kernel(MOE_GEMM, spec, target)
-    metadata = found.code_object.kernel().metadata
-    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
-    assert found.workgroups_a_unit(256) == 3
-    mix = steady_loop(found.code_object, found.kernel_name).mix
-    steps = mix["mfma"] * spec.mfma[2] // (12 * spec.block[2])
-    assert steps and mix["lds"] == 15 * steps  # 3 writes and 12 reads of 1 KB
+    spec = MOE_GEMM.spec(MOE_GEMM.problem(**{**EXPERTS, **keys}), get_target("gfx950"))
+    assert spec.block[0] == 96
+    assert_a_alone_is_in_lds(MOE_GEMM, spec, workgroups=3)
 
 
 @pytest.mark.parametrize("keys", [

@@ -1,4 +1,4 @@
-// With `last` the last step is no step of the loop. Where the loop is sure to run, because it ends at a maximum with a
+// With `last` the loop has all steps but the last. Where it is sure to run, because it ends at a maximum with a
 // constant, that step is taken apart, and what follows the loop stands behind the part whose results it takes.
 
 // RUN: ckmlir-opt %s --ck-pipeline-loops --split-input-file | filecheck %s

@@ -320,7 +320,7 @@ func.func @looks_up_in_each_turn(%p: !llvm.ptr<1>, %x: vector<16xf32>, %n: i32, 
 
 // -----
 
-// What else has the same bound but follows from what a turn hands to the next is no step of the index: it keeps the bound.
+// Another value with the same bound that depends on what a turn hands to the next, not on the index alone, keeps the bound.
 // CHECK-LABEL: func.func @hands_on
 // CHECK:         cf.cond_br %{{[0-9]+}}, ^[[WHOLE:bb[0-9]+]]({{.*}}ck.enters
 // CHECK:       ^[[WHOLE]](%[[I:[0-9]+]]: i32, %{{[0-9]+}}: vector<16xf32>, %[[J:[0-9]+]]: i32):
