@@ -160,11 +160,23 @@ def _digest(header: dict[str, Any], content: bytes) -> str:
 
 
 def keeps_files() -> bool:
-    """Whether the cache may be used: `$CKMLIR_CACHE` is not off. Raises CkmlirError for a value that means nothing."""
+    """Whether the cache may be used: `$CKMLIR_CACHE` is on. Raises CkmlirError for a value that means nothing."""
+    return _cache_switch() == "on"
+
+
+def keeps_machine_code() -> bool:
+    """Whether the simulator's machine code may be kept: `$CKMLIR_CACHE` is on, or "simulator". Raises CkmlirError as
+    `keeps_files` does.
+    """
+    return _cache_switch() != "off"
+
+
+def _cache_switch() -> str:
     value = os.environ.get(CACHE_SWITCH, "on").lower()
-    if value not in ("on", "1", "off", "0", ""):
-        raise CkmlirError(f"{CACHE_SWITCH}={value}: expected on or off")
-    return value not in ("off", "0")
+    meaning = {"": "on", "1": "on", "0": "off"}.get(value, value)
+    if meaning not in ("on", "off", "simulator"):
+        raise CkmlirError(f"{CACHE_SWITCH}={value}: expected on, off or simulator")
+    return meaning
 
 
 def cache_directory() -> Path:

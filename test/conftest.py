@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,19 @@ sys.path.insert(0, str(Path(__file__).parent))  # what tests share; pytest's imp
 IGNORED = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 settings.register_profile("ckmlir", deadline=None, suppress_health_check=IGNORED, print_blob=True)
 settings.load_profile("ckmlir")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Tens of thousands of cases are made and kept: that is done without the collector of garbage, which would go
+    through all of them time and again, and passes over them afterwards."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -55,11 +70,18 @@ def _temporary_files_stay_here(tmp_path_factory: pytest.TempPathFactory, monkeyp
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _nothing_from_before() -> Iterator[None]:
-    """Tests compile what they run, and run it where they say, whatever the user's settings are."""
+def _nothing_from_before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests compile what they run, and run it where they say, whatever the user's settings are. The simulator's own
+    machine code is made once: processes of this run share it, workers and what tests start."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CKMLIR_CACHE", "off")
+        patch.setenv("CKMLIR_CACHE", "simulator")
+        patch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
         patch.delenv("CKMLIR_DEVICE", raising=False)
+        from ckmlir.sim.library import library
+
+        library()  # before a test sets another directory
         yield
 
 

@@ -11,7 +11,7 @@ die at any moment. What was not used for longest goes first when the files excee
 
 | variable | meaning |
 |---|---|
-| `CKMLIR_CACHE` | `off` or `0`: every kernel is compiled anew, nothing is kept |
+| `CKMLIR_CACHE` | `off` or `0`: every kernel is compiled anew, nothing is kept; `simulator`: nothing but its code |
 | `CKMLIR_CACHE_MEGABYTES` | the limit, default 512 |
 | `XDG_CACHE_HOME` | the directory is `$XDG_CACHE_HOME/ckmlir/kernels`, default `~/.cache/ckmlir/kernels` |
 """

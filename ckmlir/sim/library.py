@@ -4,8 +4,8 @@ one.
 On disk: `$XDG_CACHE_HOME/ckmlir/simulator/<key>/`, one file a batch of handlers, each a line of JSON with the names of
 its handlers and a digest, then a relocatable object. The key covers the processor and its features, llvmlite, LLVM,
 Python's byte order and the source of this package, so a stale file is never found; a damaged one, which LLVM would
-crash on, is known by its digest, and goes. Files are written beside and renamed into place. CKMLIR_CACHE=off leaves the
-disk alone.
+crash on, is known by its digest, and goes. Files are written beside and renamed into place, and found by processes that
+have begun before. CKMLIR_CACHE=off leaves the disk alone; with CKMLIR_CACHE=simulator these files are all that is kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -122,24 +122,30 @@ class HandlerLibrary:
         self._addresses: dict[str, int] = {}
         self._engines: list[Any] = []  # they own the code
         self.compiled = 0  # handlers compiled by this process
+        self._on_disk: dict[str, tuple[Path, list[str]]] = {}  # handler -> the file that has it, the file's handlers
+        self._seen: set[str] = set()  # names of files
 
-    @cached_property
-    def _on_disk(self) -> dict[str, tuple[Path, list[str]]]:
-        """Handler symbol to the file that has it and the file's handlers."""
-        found: dict[str, tuple[Path, list[str]]] = {}
-        for path in sorted(self.directory.glob("*.handlers")) if self.directory else ():
+    def _look(self) -> None:
+        """Note the files that are new since the directory was looked into: other processes write there too."""
+        if self.directory is None:
+            return
+        try:
+            names = sorted({name for name in os.listdir(self.directory) if name.endswith(".handlers")} - self._seen)
+        except OSError:
+            return
+        self._seen.update(names)
+        for path in map(self.directory.joinpath, names):
             try:
                 with path.open("rb") as file:
-                    names = from_json(file.readline())["handlers"]
+                    handlers = from_json(file.readline())["handlers"]
             except (OSError, ValueError, KeyError, TypeError):
                 continue
-            found.update((name, (path, names)) for name in names)
-        return found
+            self._on_disk.update((handler, (path, handlers)) for handler in handlers)
 
     def addresses(self, keys: Iterable[HandlerKey]) -> dict[HandlerKey, int]:
         """The entry address of each handler."""
         wanted = {key: handler_symbol(key) for key in keys}
-        self._load_from_disk(symbol for symbol in wanted.values() if symbol not in self._addresses)
+        self._load_from_disk(wanted.values())
         missing = {symbol: key for key, symbol in wanted.items() if symbol not in self._addresses}
         if missing:
             compiled = compile_object(module_text(missing.values()), self.processor)
@@ -151,8 +157,7 @@ class HandlerLibrary:
     def scheduler(self) -> int:
         """The address of the function that runs a workgroup."""
         name = "ckmlir_run_workgroups"
-        if name not in self._addresses:
-            self._load_from_disk([name])
+        self._load_from_disk([name])
         if name not in self._addresses:
             compiled = compile_object(SCHEDULER, self.processor)
             self._store([name], compiled)
@@ -171,7 +176,11 @@ class HandlerLibrary:
             self._addresses[symbol] = address
 
     def _load_from_disk(self, symbols: Iterable[str]) -> None:
-        for symbol in symbols:
+        """Load the files that have those of the handlers which are not there."""
+        missing = [symbol for symbol in symbols if symbol not in self._addresses]
+        if any(symbol not in self._on_disk for symbol in missing):
+            self._look()
+        for symbol in missing:
             if symbol in self._addresses or symbol not in self._on_disk:
                 continue
             path, names = self._on_disk[symbol]
@@ -223,7 +232,7 @@ def _source_of_handlers() -> bytes:
 
 def cache_directory() -> Path | None:
     """Where this configuration keeps its handlers, or None if the disk cache is off."""
-    if not files.keeps_files():
+    if not files.keeps_machine_code():
         return None
     made_for, digest = processor.chosen(), hashlib.blake2b(digest_size=12)
     for item in (sys.byteorder, llvmlite.__version__, str(llvm.llvm_version_info), made_for.cpu, made_for.feature_text):

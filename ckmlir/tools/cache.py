@@ -34,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", default="show", choices=("show", "clear"), help="default: show")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.epilog = (
-        f"{CACHE_SWITCH}=off: use no files; {kernel_files.LIMIT}: the kernels' limit; XDG_CACHE_HOME: their place"
+        f"{CACHE_SWITCH}=off: use no files, =simulator: none but the simulator's code; "
+        f"{kernel_files.LIMIT}: the kernels' limit; XDG_CACHE_HOME: their place"
     )
 
 

@@ -19,7 +19,7 @@ ENDING = ".txt"
 def kept_text(words: Sequence[str], make: Callable[[], str]) -> str:
     """The text of these words: as it was made before by these files of this package, else made now and kept.
 
-    Where nothing may be kept (`CKMLIR_CACHE=off`, a directory that cannot be written) it is made.
+    Where it may not be kept (`CKMLIR_CACHE=off`, `simulator`, a directory that cannot be written) it is made.
     """
     if not keeps_files():
         return make()

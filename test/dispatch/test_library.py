@@ -109,7 +109,7 @@ def test_commands_without_mlir_and_llvm(file: Path, tmp_path: Path, device: str,
     """A GPU needs neither; of the simulator one line says what is missing."""
     code = f"{BLOCKED}\nfrom ckmlir.tools.cli import main\nsys.exit(main(sys.argv[1:]))"
     words = ["run", "softmax", "m=7", "n=100", "--arch", "gfx942", "--library", str(file), "--device", device]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CKMLIR_CACHE": "off", "ROCM_PATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ROCM_PATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, env=environment)
     assert done.returncode == 2 and done.stderr.startswith(f"ckmlir: error: {message}"), done.stderr
     assert done.stderr.count("\n") == 1
@@ -147,7 +147,7 @@ with Library.load({str(file)!r}).attached() as library:
     chosen.executable(Device()).launch({{"x": 1, "y": 2}})
 print(launched[0][0] == chosen.kernel.spec.name, launched[0][1:])
 """
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CKMLIR_CACHE": "off"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd="/")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("True ((")
@@ -306,7 +306,7 @@ def test_two_builders_at_once(file: Path, tmp_path: Path) -> None:
     keys = {name: list(values) for name, values in KEYS.items()}
     space.write_text(json.dumps({"schema": 1, "op": "softmax", "arch": "gfx942", "keys": keys}))
     command = [sys.executable, "-m", "ckmlir.tools.cli", "build", str(space), "-o", str(path), "--jobs", "1"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CKMLIR_CACHE": "off"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     builders = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     outputs = [one.communicate()[0] for one in builders]
     assert [one.returncode for one in builders] == [0, 0]

@@ -156,8 +156,10 @@ def test_unfinished_files_of_the_dead_are_swept(compiled: list[str]) -> None:
     assert list(kernel_files.directory().iterdir()) == []
 
 
-def test_off_keeps_nothing(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CKMLIR_CACHE", "off")
+@pytest.mark.parametrize("setting", ["off", "simulator"])
+def test_off_keeps_nothing(setting: str, compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are kernels kept where only the simulator's machine code is."""
+    monkeypatch.setenv("CKMLIR_CACHE", setting)
     for _ in range(2):
         compile_cache.compile_cached(LAYERNORM, SPEC, GFX942)
     assert len(compiled) == 2
@@ -166,7 +168,7 @@ def test_off_keeps_nothing(compiled: list[str], monkeypatch: pytest.MonkeyPatch)
 
 def test_settings_without_meaning(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CKMLIR_CACHE", "maybe")
-    with pytest.raises(CkmlirError, match="CKMLIR_CACHE=maybe: expected on or off"):
+    with pytest.raises(CkmlirError, match="CKMLIR_CACHE=maybe: expected on, off or simulator"):
         compile_anew()
     monkeypatch.setenv("CKMLIR_CACHE", "on")
     monkeypatch.setenv("CKMLIR_CACHE_MEGABYTES", "-1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -251,12 +252,21 @@ def cases(operation: Operation, rng: np.random.Generator, rounds: int) -> list[C
     return [Case(operation, rng, chosen) for chosen in fields for _ in range(max(1, rounds // len(fields)))]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiled_together() -> None:
-    """Compile all handlers in a few batches rather than one by one."""
+TOGETHER = 40
+
+
+@functools.cache
+def compile_together(batch: int) -> None:
     rng = np.random.default_rng(1)
-    keys = [selection_of(case.instruction()).key for operation in VECTOR + SCALAR for case in cases(operation, rng, 1)]
+    chosen = (VECTOR + SCALAR)[batch * TOGETHER :][:TOGETHER]
+    keys = [selection_of(case.instruction()).key for operation in chosen for case in cases(operation, rng, 1)]
     library().addresses(dict.fromkeys(keys))
+
+
+@pytest.fixture(autouse=True)
+def compiled(operation: Operation) -> None:
+    """Handlers of operations that are tested one after another are compiled in batches rather than one by one."""
+    compile_together((VECTOR + SCALAR).index(operation) // TOGETHER)
 
 
 @pytest.mark.parametrize("operation", VECTOR, ids=lambda operation: operation.mnemonic)

@@ -10,10 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from instruction_registry import register
-from single_wave import SingleWave, imm, make, selection_of, v
+from single_wave import SingleWave, imm, make, v
 
 from ckmlir.sim.decode.opcodes import Opcode, opcode_table
-from ckmlir.sim.library import library
 
 Array = np.ndarray[Any, Any]
 
@@ -239,11 +238,6 @@ def assert_close(shape: Shape, got: Array, expected: Array) -> None:
     else:
         unit = 2.0**-52 if shape.result == "f64" else 2.0**-23
         np.testing.assert_allclose(got, expected, rtol=4 * unit, atol=unit * 8 * np.sqrt(shape.k) * 4)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_together() -> None:
-    library().addresses(dict.fromkeys(selection_of(Product(shape).instruction(), shape.target).key for shape in SHAPES))
 
 
 @pytest.mark.one_in(4)

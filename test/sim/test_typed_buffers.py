@@ -15,10 +15,7 @@ from wave_memory import ALL, LANES, RESOURCE, Memory, set_resource
 from ckmlir.sim.decode import Instruction
 from ckmlir.sim.decode.opcodes import opcode_table
 from ckmlir.sim.element import U32
-from ckmlir.sim.library import library
 from ckmlir.sim.numpy_builder import NumPyBuilder
-from ckmlir.sim.selected import Environment
-from ckmlir.sim.selection import select
 from ckmlir.sim.semantics import buffer_formats
 from ckmlir.sim.state import Status
 
@@ -141,12 +138,6 @@ def formats_of(name: str) -> list[tuple[int, int]]:
         return FORMATS
     position = 2 * (NAMES.index(name) % 16)
     return [FORMATS[(position + k) % len(FORMATS)] for k in range(2)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_together() -> None:
-    chosen = [select(instruction(name, *f), Environment("gfx942")) for name in NAMES for f in formats_of(name)]
-    library().addresses(dict.fromkeys(item.key for item in chosen if item))
 
 
 def resource(m: Memory, data: int, number: int, records: int, select_xyzw: int = 0o7654) -> None:
