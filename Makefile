@@ -11,6 +11,9 @@ INSTALLED := $(VENV)/.installed
 
 # Tests start hundreds of processes, which begin sooner with the bytecode of those before.
 unexport PYTHONDONTWRITEBYTECODE
+# Each process of the tests has one processor: threads of NumPy and PyTorch would wait for each other, busily.
+export OPENBLAS_NUM_THREADS := 1
+export OMP_NUM_THREADS := 1
 
 .PHONY: demo test full lint unit lit clean
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -140,12 +141,13 @@ def _module(file: Path) -> str:
     return ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
 
 
-def _imported_at_once(file: Path) -> set[str]:
+@functools.cache
+def _imported_at_once(file: Path) -> frozenset[str]:
     """What a module imports outside of its functions: each name, and where it is imported from."""
     deferred = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)]
     lines = {line for node in deferred for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
     names = {name for name, line in imports_of(file) if line not in lines}
-    return names | {name.rpartition(".")[0] for name in names}
+    return frozenset(names | {name.rpartition(".")[0] for name in names})
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def some_registry() -> Registry:
 def test_a_registry_finds_what_computes_a_problem(name: str) -> None:
     """As a search through all kernels does; whole signatures are left out at once."""
     operator = find_operator(name)
-    drawn = problems(operator, 12)
+    drawn = problems(operator, 6)
     registry = Registry(Kernel(operator, operator.spec(problem, GFX942), GFX942) for problem in drawn)
     for problem in drawn:
         expected = [kernel for kernel in registry if not operator.mismatches(problem, kernel.spec, GFX942)]

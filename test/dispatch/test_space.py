@@ -33,11 +33,12 @@ WRITTEN: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize("count", [2, pytest.param(5, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", NAMES)
-def test_candidates_are_valid_compute_the_problem_and_begin_with_the_choice(name: str) -> None:
+def test_candidates_are_valid_compute_the_problem_and_begin_with_the_choice(name: str, count: int) -> None:
     operator = find_operator(name)
     for target in all_targets():
-        for problem in problems(operator, 5):
+        for problem in problems(operator, count):
             chosen = operator.spec(problem, target)
             candidates = operator.candidates(problem, target)
             valid = not operator.validate(chosen, target)

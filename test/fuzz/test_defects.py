@@ -15,7 +15,7 @@ from trial import FAILED, RIGHT, Outcome, Trial, attempt
 from ckmlir.ops.tensors.functions import function_names
 
 SEED = 20
-QUICK = 24
+QUICK = 16
 """Defects that are found within so many requests are put back by default."""
 CALLS = 2
 """Requests of every function of expressions by default; with `full` thirty more."""

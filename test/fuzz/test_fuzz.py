@@ -22,8 +22,10 @@ from trial import FAILED, REFUSED, RIGHT
 from ckmlir.ops import OPERATORS
 
 SEED = 20
-TRIALS = 300 // len(OPERATORS)
+TRIALS = 160 // len(OPERATORS)
 """Of each operator: all operators' take about a minute of one core."""
+MOST = 12
+"""Of an operator, until enough have run."""
 LEAST_RUN = 0.25
 """Share of the trials of an operator that have to run: a fuzz that refuses everything finds nothing."""
 
@@ -44,7 +46,7 @@ def test_requests_of(operator: str) -> None:
     failures = []
     number = 0
     # Of some operators most requests are too large to be run: more are drawn until enough have run.
-    while number < TRIALS or (counts[RIGHT] < LEAST_RUN * TRIALS and number < 4 * TRIALS):
+    while number < TRIALS or (counts[RIGHT] < LEAST_RUN * TRIALS and number < MOST):
         trial, outcome, _ = run(operator, Random(f"{SEED} {operator} {number}"))
         number += 1
         counts[outcome.kind] += 1

@@ -281,6 +281,7 @@ def test_many_arguments_are_read_in_pieces() -> None:
     assert spilled(kernel) == (0, 0, 0), kernel.kernel_name
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [
     {**VOLUMES, "c": 64, "k": 33}, {"n": 3, "g": 31, "c": 1, "k": 3, "image": (4, 6), "window": (3, 2), "op": "acc+d0"},
     {"n": 2, "c": 31, "k": 10, "image": (4, 2, 4), "window": (1, 2, 1), "pads": (4, 4, 2), "op": "tanh(acc)*beta"},

@@ -161,7 +161,7 @@ def test_registers(chip: str, dtype: str, d: int, mask: str) -> None:
     pytest.param("gfx950", {"d": 256, "dtype": "bf16", "dropout": 0.3}, 2, marks=FULL),
     pytest.param("gfx90a", {"d": 64, "bias": "head", "dbias": 1}, 2, marks=FULL),
     pytest.param("gfx90a", {"d": 256, "dtype": "bf16", **PARTS[-1]}, 3, marks=FULL),
-    ("gfx950", {"d": 32, "dtype": "bf16", **PARTS[-1]}, 4),
+    pytest.param("gfx950", {"d": 32, "dtype": "bf16", **PARTS[-1]}, 4, marks=FULL),
 ])  # fmt: skip
 def test_llvm_does_less_where_scalar_registers_would_be_in_lanes(
     chip: str, keys: dict[str, Any], tries: int, monkeypatch: pytest.MonkeyPatch

@@ -209,6 +209,7 @@ def test_workgroups_that_stay_are_woven(chip: str, dtype: str, mask: str, part: 
     assert (metadata.vgpr_spill_count, metadata.private_segment_size) == (0, 0)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx950", {"d": 32, "dv": 96, "dtype": "bf16", "bias": "head", "dbias": 1}),
     ("gfx950", {"d": 160, "bias": "head", **STAYING, "seqlens_k": (203, 127)}),

@@ -149,6 +149,7 @@ def test_nothing_is_read_back() -> None:
     assert [step.is_own for step in plan.kernels] == [False, False, True, False, False]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [{"dtype": "f16"}, {"dtype": "i8"}], ids=str)
 def test_no_zeros_where_entries_may_be_left_out(keys: dict[str, Any]) -> None:
     """What follows products reads what they have written, and nothing else. What finds the routing itself gives each
@@ -254,6 +255,7 @@ def test_units_of_a_chip(chip: str, keys: dict[str, Any], unit: int) -> None:
     assert sizes["sorted_ids"] == 4 * 2 * unit
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [{**HIGH, "dtype": "bf16"}, PAST, {**PAST, "dtype": "fp8"}], ids=str)
 def test_layers_in_units_of_a_chip(keys: dict[str, Any]) -> None:
     run("fused_moe", "gfx950", **keys)

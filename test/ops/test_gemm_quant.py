@@ -297,7 +297,7 @@ CROWDED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("chip", "name", "keys"), [*CROWDED[:4], *(pytest.param(*case, marks=pytest.mark.full) for case in CROWDED[4:])]
+    ("chip", "name", "keys"), [*CROWDED[:2], *(pytest.param(*case, marks=pytest.mark.full) for case in CROWDED[2:])]
 )
 def test_what_lies_beside_operands_has_registers(chip: str, name: str, keys: dict[str, Any]) -> None:
     """Scales of several groups of a step, narrow loads beside scales or a second matrix, zero points that a block

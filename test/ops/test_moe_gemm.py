@@ -439,7 +439,7 @@ def test_scales_leave_registers(chip: str, keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chip", "keys"), [*NARROW[:6], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[6:])]
+    ("chip", "keys"), [*NARROW[:3], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[3:])]
 )
 def test_rows_aligned_to_an_element_have_registers(chip: str, keys: dict[str, Any]) -> None:
     """Loads of one element, of rows that may not exist, each compared with the end of K, and packed elements that are

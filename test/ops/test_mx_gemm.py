@@ -298,6 +298,7 @@ def test_large_copied_blocks_are_right(keys: dict[str, Any], waves: tuple[int, i
                                   "schedule": schedule})  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keys", [
     {"a_major": "tiles", "b_major": "tiles"}, {"layout": "CRR"}, {"dtype": "fp8", "op": "gelu(acc)"},
 ])  # fmt: skip

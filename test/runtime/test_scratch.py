@@ -42,6 +42,7 @@ def test_scratch_memory_is_refused_where_the_plan_is_named(tmp_path: Path, capsy
     require_registers(GEMM, GEMM.problem(m=300, n=512, k=512, layout="CRR"), spec, compiled, GFX90A)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "chip", "keys"), [
     ("fmha_batch_prefill", "gfx90a", {"d": 256, "page_size": 16, "schedule": "qr_two_ahead"}),
     ("fmha_fwd_splitkv", "gfx90a", {"d": 256, "page_size": 16, "splits": 2, "schedule": "qr_two_ahead"}),

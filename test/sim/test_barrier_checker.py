@@ -48,6 +48,7 @@ end:
 {STORE_ID}"""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_wave_that_never_comes_ends_in_a_report(seed: int) -> None:
     sim = simulator("barrier", branch_budget=100_000, seed=seed)

@@ -18,7 +18,7 @@ from ckmlir.targets import get_target
 
 CHIPS = ("gfx90a", "gfx942", "gfx950")
 COMMITTED = sorted((Path(__file__).parent.parent / "codeobject" / "data").glob("kernels_*"))
-_PART = 80
+_PART = 160
 """One kernel in so many of those that `ckmlir list --arch` names is checked by default."""
 
 
