@@ -90,7 +90,7 @@ def resource(
     def make() -> ir.Value:
         moved, size = pointer, Range(-LARGEST, LARGEST) if passed.terms else _range(space)
         near = size.least >= -LARGEST and size.most < LARGEST
-        if not near and not passed.terms and state.is_straight and (length := _one_length(space)):
+        if not near and not passed.terms and not state.multiplies and (length := _one_length(space)):
             left = _scaled(state, *length)
         else:
             left = space.emit(32 if near else 64)
@@ -106,6 +106,7 @@ def resource(
         if beyond is not None and beyond.terms:
             moved, left = _moved(state, moved, left, beyond.emit())
         left = _only_where(state, left, only)
+        left = _of_its_own(state, pointer, left, (space.key, passed.key))
         left = value("arith.extui", i64, [left])
         stride = constant_integer(0, i16)
         assert left.type == i64
@@ -144,6 +145,28 @@ def _some_zero(state: Lowering) -> ir.Value:
             zero = constant_integer(0, i32)
             state.some_zero = assembly(i32, [zero], "", "=s,0")
     return state.some_zero
+
+
+def _of_its_own(state: Lowering, pointer: ir.Value, size: ir.Value, key: Hashable) -> ir.Value:
+    """A size that LLVM does not know to be that of another pointer's buffer; `key` is equal where sizes are.
+
+    Buffers of one size, as those of the arrays of a row have, would share the register of the size, and that of the
+    flags behind it: loops would copy both to each buffer but the first, in every turn. So the other pointers' sizes
+    have a 0 added that LLVM does not know, in front of the loop. Kernels of one block copy each word once anyway; those
+    that multiply have the flags of each pointer apart (`_flags`).
+    """
+    if state.is_straight or state.multiplies:
+        return size
+    others: list[ir.Value] = state.known_in_block(("pointers of a size", key), list[ir.Value])
+    if pointer not in others:
+        others.append(pointer)
+    number = others.index(pointer)
+    if not number:
+        return size
+    zero = _some_zero(state)
+    if number > 1:
+        zero = state.emit.binary("muli", zero, state.emit.constant(number))
+    return state.emit.binary("addi", size, zero)
 
 
 def _flags(state: Lowering, pointer: ir.Value, size: Hashable) -> ir.Value:
@@ -194,8 +217,8 @@ def _one_length(size: Index) -> tuple[ir.Value, int] | None:
 def _scaled(state: Lowering, length: ir.Value, factor: int) -> ir.Value:
     """A length times a factor, at most LARGEST: the length is limited, so that 32 bits hold the product.
 
-    Six operations fewer for LLVM than `_reached`, and an instruction. Kernels with loops are left as they are: the
-    order of their scalar code decides how many registers live across them.
+    Six operations fewer for LLVM than `_reached`, and an instruction. Kernels with loops that multiply are left as they
+    are: the order of their scalar code decides how many registers live across them.
     """
     emit = state.emit
     return emit.binary(

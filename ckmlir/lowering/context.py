@@ -60,6 +60,8 @@ class Lowering(Struct):
     """Whether scalar registers are short, since arguments fill most of them."""
     is_straight: bool = False
     """Whether every operation runs once: no loops and no branches."""
+    multiplies: bool = False
+    """Whether it has matrix instructions, and loops or branches."""
     has_spare_scalars: bool = False
     """Whether the scalar unit and its registers have room in loops: these multiply matrices, which hides what it does,
     none is in another, which would keep scalars of its own, and there are few arguments."""
@@ -71,7 +73,8 @@ class Lowering(Struct):
         self.in_pieces = IN_PIECES in self.function.attributes
         self.has_many_arguments = KernelArguments(self.function.regions[0].blocks[0]).are_many
         self.is_straight = len(self.function.regions[0].blocks) == 1
-        self.has_spare_scalars = not (self.is_straight or self.has_many_arguments) and _multiplies_flat(self.function)
+        self.multiplies = not self.is_straight and _multiplies(self.function)
+        self.has_spare_scalars = self.multiplies and not self.has_many_arguments and _is_flat(self.function)
 
     def begin(self, uses_lds: bool) -> None:
         """Create the thread's own indices at the start of the kernel, where they dominate everything."""
@@ -218,12 +221,13 @@ def _steps(function: ir.Operation) -> set[ir.Block]:
     return steps
 
 
-def _multiplies_flat(function: ir.Operation) -> bool:
-    """Whether a kernel multiplies matrices, and none of its loops is in another."""
-    blocks = list(function.regions[0].blocks)
-    if not any(op.operation.name == "ck.mfma" for block in blocks for op in block.operations):
-        return False
-    flow = Flow(blocks)
+def _multiplies(function: ir.Operation) -> bool:
+    return any(op.operation.name == "ck.mfma" for block in function.regions[0] for op in block.operations)
+
+
+def _is_flat(function: ir.Operation) -> bool:
+    """Whether none of a kernel's loops is in another."""
+    flow = Flow(list(function.regions[0].blocks))
     return len(flow.loops) == len(flow.outermost)
 
 

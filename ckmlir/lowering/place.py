@@ -111,21 +111,23 @@ class Ground:
     def single(self) -> dict[int, int]:
         """Dimensions of the array along which the window has one element, at a coordinate that never changes: by their
         numbers the window's. What a window reaches ends with those elements; of a row that is its length, where the
-        whole array takes products of 64 bits. Kernels with loops are left as they are: which scalars live across loops
-        would change.
+        whole array takes products of 64 bits. Kernels with loops are left as they are, as which scalars live across
+        loops would change, except for rows where nothing multiplies.
         """
         first = self.descriptor.steps[0]
-        if not (self.state.is_straight and isinstance(first.transform, Embed) and first.lowers == (0,)):
+        if self.state.multiplies or not isinstance(first.transform, Embed) or first.lowers != (0,):
             return {}
         pads = (step for step in self.descriptor.steps if isinstance(step.transform, RightPad))
         below = {step.uppers[0]: step.lowers[0] for step in pads}
-        return {
+        found = {
             dimension: axis
             for axis, (top, length) in enumerate(zip(self.descriptor.tops, self.lengths, strict=True))
             if length == 1
             and (dimension := below.get(top, top)) in first.uppers
             and self.origins[axis].rate <= Rate.ORIGIN
         }
+        is_row = len(first.uppers) <= len(found) + 1
+        return found if self.state.is_straight or is_row else {}
 
     @cached_property
     def origin(self) -> Index:

@@ -1,6 +1,6 @@
 // The buffer of a window with one row ends with that row: its size is the row's length in 32 bits, and 0 where there is
 // no such row. So what lies behind the end of the row is not compared, and its address is a product counted in elements.
-// Windows of several rows, and kernels with loops, have the size of the array in 64 bits.
+// Windows of several rows, and kernels with loops that multiply, have the size of the array in 64 bits.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 
@@ -78,19 +78,54 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
-  // CHECK-LABEL: llvm.func @before_a_loop
+  // Around a loop each pointer but the first has a size of its own, as LLVM sees it: a 0 that it does not know is added.
+  // The same pointer's buffers have one.
+  // CHECK-LABEL: llvm.func @around_a_loop
+  // CHECK-SAME: %[[P:[a-z0-9]+]]: !llvm.ptr<1> {llvm.inreg}, %[[Q:[a-z0-9]+]]: !llvm.ptr<1>
+  // CHECK: %[[ZERO:.*]] = llvm.inline_asm "", "=s,0"
+  // CHECK-NOT: arith.shrui
+  // CHECK: llvm.getelementptr %[[P]]
+  // CHECK: %[[SIZE:.*]] = arith.select
+  // CHECK: arith.extui %[[SIZE]]
+  // CHECK: rocdl.make.buffer.rsrc
+  // CHECK: llvm.getelementptr %[[Q]]
+  // CHECK: %[[SAME:.*]] = arith.select
+  // CHECK: %[[OTHER:.*]] = arith.addi %[[SAME]], %{{.*}} : i32
+  // CHECK: arith.extui %[[OTHER]]
+  // CHECK: rocdl.make.buffer.rsrc
+  // CHECK-NOT: rocdl.make.buffer.rsrc
+  // CHECK: llvm.return
+  func.func @around_a_loop(%p: !llvm.ptr<1>, %q: !llvm.ptr<1>, %m: i32, %n: i32, %s: i32, %c: i1) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %row = "ck.workgroup_id"() {axis = 0 : i64} : () -> i32
+    cf.br ^head
+  ^head:
+    %view = "ck.make_view"(%p, %m, %n, %s) : (!llvm.ptr<1>, i32, i32, i32) -> !matrix
+    %window = "ck.make_window"(%view, %row, %zero) : (!matrix, i32, i32) -> !row
+    %other_view = "ck.make_view"(%q, %m, %n, %s) : (!llvm.ptr<1>, i32, i32, i32) -> !matrix
+    %other_window = "ck.make_window"(%other_view, %row, %zero) : (!matrix, i32, i32) -> !row
+    %0 = "ck.load_fragment"(%window) {distribution = "d0: 1, d1: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!row) -> vector<4xf16>
+    %1 = "ck.load_fragment"(%other_window) {distribution = "d0: 1, d1: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!row) -> vector<4xf16>
+    "ck.store_fragment"(%1, %window) {distribution = "d0: 1, d1: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf16>, !row) -> ()
+    cf.cond_br %c, ^head, ^end
+  ^end:
+    return
+  }
+
+  // CHECK-LABEL: llvm.func @multiplies_in_a_loop
   // CHECK: arith.subi %{{.*}} : i64
   // CHECK: arith.shrui %{{.*}} : i64
   // CHECK: rocdl.make.buffer.rsrc
-  func.func @before_a_loop(%p: !llvm.ptr<1>, %m: i32, %n: i32, %s: i32, %c: i1) attributes {ck.waves = 1 : i32} {
+  func.func @multiplies_in_a_loop(%p: !llvm.ptr<1>, %m: i32, %n: i32, %s: i32, %c: i1, %acc: vector<16xf32>) attributes {ck.waves = 1 : i32} {
     %zero = arith.constant 0 : i32
     %row = "ck.workgroup_id"() {axis = 0 : i64} : () -> i32
     %view = "ck.make_view"(%p, %m, %n, %s) : (!llvm.ptr<1>, i32, i32, i32) -> !matrix
     %window = "ck.make_window"(%view, %row, %zero) : (!matrix, i32, i32) -> !row
     %0 = "ck.load_fragment"(%window) {distribution = "d0: 1, d1: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!row) -> vector<4xf16>
-    cf.br ^head
-  ^head:
-    cf.cond_br %c, ^head, ^end
+    cf.br ^head(%acc : vector<16xf32>)
+  ^head(%sum: vector<16xf32>):
+    %next = "ck.mfma"(%0, %0, %sum) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (vector<4xf16>, vector<4xf16>, vector<16xf32>) -> vector<16xf32>
+    cf.cond_br %c, ^head(%next : vector<16xf32>), ^end
   ^end:
     return
   }

@@ -20,6 +20,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
+from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.sim.decode.decoder import disassemble
 from ckmlir.targets import get_target
 
@@ -48,6 +49,15 @@ def test_what_a_norm_computes_between_sums_is_one_operation(dtype: str, maps: in
     operator, target = find_operator("rmsnorm2d"), get_target("gfx942")
     kernel = operator.build(operator.spec(operator.problem(m=64, n=4096, dtype=dtype), target), target)
     assert str(kernel.module).count('"ck.map"') == maps
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", ["layernorm2d", "rmsnorm2d", "softmax"])
+def test_loops_of_streamed_rows_copy_no_words_of_buffers(name: str, chip: str) -> None:
+    """Arrays of one row have buffers of one size, each of which has a register of its own before the loop."""
+    kernel = compiled(name, chip, n=16384)
+    loop = steady_loop(kernel.code_object, kernel.kernel_name)
+    assert "s_mov_b32" not in [one.mnemonic for one in loop.instructions]
 
 
 def mnemonics(kernel: CompiledKernel, pattern: str) -> list[str]:
