@@ -92,16 +92,20 @@ class Scalar(Traced, Operators):
 
     @located
     def to(self, name: str) -> Scalar:
-        """Converted to i32, i64 (sign extended) or f32 (from integers); a condition that holds is 1."""
+        """Converted to i32 or i64 (sign extended), from integers to f32 or f64, from one of these to the other; a
+        condition that holds is 1.
+        """
         target = dtype(name)
         if target == self.type:
             return self
-        if name not in ("i32", "i64", "f32"):
-            raise TracingError(f"a scalar of {self.type} does not become {name}: scalars are i32, i64 or f32")
+        if name not in ("i32", "i64", "f32", "f64"):
+            raise TracingError(f"a scalar of {self.type} does not become {name}: scalars are i32, i64, f32 or f64")
         if name_of(self.type) == "i1":
             return Scalar(value("arith.uitofp" if is_float(target) else "arith.extui", target, [self.value]))
         if is_float(target) and not is_float(self.type):
             return Scalar(value("arith.sitofp", target, [self.value]))
+        if {name, name_of(self.type)} == {"f32", "f64"}:
+            return Scalar(value("arith.extf" if name == "f64" else "arith.truncf", target, [self.value]))
         if not is_float(target) and not is_float(self.type):
             return Scalar(
                 value("arith.extsi" if bits(target) > bits(self.type) else "arith.trunci", target, [self.value])

@@ -170,7 +170,7 @@ def _squares_that_overflow(patched: pytest.MonkeyPatch) -> None:
     """Rows are not scaled."""
     begin = ScaledRows.__init__
 
-    def unscaled(self: Any, block: Any, x: Any) -> None:
+    def unscaled(self: Any, block: Any, x: Any, factor: Any = None) -> None:
         class Narrow:
             dtype = "f16"
 

@@ -51,6 +51,7 @@ put(full((64,), np.float32(2), "f32", LANES), p)
 put(reduce_sum(stretch(tile(), 1, 4), 1), p)
 put(np.float32(2) * tile() + np.int64(2), p)
 np.int32(3) * n
+n.to("f64").to("f32") + x.to("f64").to("f32")
 where(n < 3, tile(), 0.0)
 where((tile() < 1.0)[:, None], zeros((64, 4), "f32", D("d0: 64@lane, d1: 4@y0")), 0.0)
 put(cast(cast(tile(), "i1"), "f32"), p)

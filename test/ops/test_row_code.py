@@ -51,6 +51,19 @@ def test_what_a_norm_computes_between_sums_is_one_operation(dtype: str, maps: in
     assert str(kernel.module).count('"ck.map"') == maps
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+@pytest.mark.parametrize("name", ["rmsnorm2d", "add_rmsnorm2d_rdquant"])
+def test_streamed_rows_pass_once_for_their_squares(name: str, dtype: str) -> None:
+    """Not for their largest magnitude before that: squares of f32 are summed in f64. Then rows pass to be normalised,
+    and once more where a scale follows from all of what they become."""
+    kernel = compiled(name, "gfx942", n=16384, dtype=dtype)
+    loops = {"rmsnorm2d": 2, "add_rmsnorm2d_rdquant": 3}[name]
+    assert len(mnemonics(kernel, "v_fmac_f64")) >= 8
+    code = disassemble(kernel.code_object, kernel.kernel_name)
+    backwards = [one for one in code if one.branch_target is not None and one.branch_target <= one.address]
+    assert len(backwards) == loops
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", ["layernorm2d", "rmsnorm2d", "softmax"])
 def test_loops_of_streamed_rows_copy_no_words_of_buffers(name: str, chip: str) -> None:

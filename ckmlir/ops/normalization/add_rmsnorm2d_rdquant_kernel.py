@@ -2,8 +2,7 @@
 
 from ckmlir.lang import Kernel, Tile
 from ckmlir.ops.normalization.add_rmsnorm2d_rdquant import AddRmsnorm2dRdquantSpec
-from ckmlir.ops.normalization.rmsnorm2d_kernel import mean_square, normalized_rows
-from ckmlir.ops.normalization.scaled_rows_kernel import ScaledRows
+from ckmlir.ops.normalization.rmsnorm2d_kernel import normalized_rows, rows_and_mean_square
 from ckmlir.ops.rows.block_kernel import Column, RowBlock, row_kernel
 from ckmlir.ops.rows.quantize_kernel import store_quantized
 from ckmlir.targets import Target
@@ -17,8 +16,8 @@ def build(spec: AddRmsnorm2dRdquantSpec, target: Target) -> Kernel:
         at_once = spec.save_x and not spec.streamed
         if at_once:
             block.store(x(0), "x", 0)  # before rows are scaled, so that registers hold them once
-        rows = ScaledRows(block, x)
-        inv_rms = rows.inverse_root(mean_square(block, rows))
+        rows, square = rows_and_mean_square(block, x)
+        inv_rms = rows.inverse_root(square)
 
         def y(column: Column) -> Tile:
             return normalized_rows(block, rows, inv_rms, column)

@@ -3,7 +3,7 @@
 from ckmlir.lang import Kernel, Tile, cast, each_element
 from ckmlir.ops.normalization.norm_kernel import Normalization, build_norm
 from ckmlir.ops.normalization.rmsnorm2d import Rmsnorm2dSpec
-from ckmlir.ops.normalization.scaled_rows_kernel import MeanSquare, ScaledRows
+from ckmlir.ops.normalization.scaled_rows_kernel import MeanSquare, ScaledRows, may_overflow, scaled_by_mean_square
 from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock
 from ckmlir.targets import Target
 
@@ -15,8 +15,7 @@ def build(spec: Rmsnorm2dSpec, target: Target) -> Kernel:
         return cast(cast(tile, spec.dtype), "f32")
 
     def normalize(block: RowBlock, x: Part) -> Normalization:
-        rows = ScaledRows(block, block.held(lambda column: rounded(x(column))) if spec.t5 else x)
-        square = mean_square(block, rows)
+        rows, square = rows_and_mean_square(block, block.held(lambda column: rounded(x(column))) if spec.t5 else x)
         inv_rms = rows.inverse_root(square)
 
         def y(column: Column) -> Tile:
@@ -31,15 +30,18 @@ def build(spec: Rmsnorm2dSpec, target: Target) -> Kernel:
     return build_norm(spec, target, normalize)
 
 
-def mean_square(block: RowBlock, rows: ScaledRows) -> MeanSquare:
-    """mean(x²) of every scaled row."""
+def rows_and_mean_square(block: RowBlock, x: Part) -> tuple[ScaledRows, MeanSquare]:
+    """The scaled rows, and mean(x²) of every one of them."""
+    if block.spec.streamed and may_overflow(block):
+        return scaled_by_mean_square(block, x)
+    rows = ScaledRows(block, x)
 
     def square(column: Column) -> Tile:
         part = rows.part(column)
         squared: Tile = part * part
         return squared
 
-    return MeanSquare(block.sum(square), block.inverse_n)
+    return rows, MeanSquare(block.sum(square), block.inverse_n)
 
 
 def normalized_rows(block: RowBlock, rows: ScaledRows, inverse: Tile, column: Column) -> Tile:

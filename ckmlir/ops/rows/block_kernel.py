@@ -118,9 +118,9 @@ class RowBlock:
             return tile
         return where(coordinates(tile, 1) + column < self.n, tile, other)
 
-    def full(self, number: float) -> Tile:
+    def full(self, number: float, dtype: str = "f32") -> Tile:
         """A part of equal elements."""
-        return full((self.spec.rows, self.spec.length), number, "f32", self.distribution)
+        return full((self.spec.rows, self.spec.length), number, dtype, self.distribution)
 
     def held(self, make: Part) -> Part:
         """What `make` computes, kept where rows stay in registers; where they stream, computed in every pass."""
@@ -136,18 +136,22 @@ class RowBlock:
         return part
 
     def fold(
-        self, values: Callable[[Column], Sequence[Tile]], identities: Sequence[float], combine: Combiner
+        self,
+        values: Callable[[Column], Sequence[Tile]],
+        identities: Sequence[float],
+        combine: Combiner,
+        dtype: str = "f32",
     ) -> list[Tile]:
         """Fold every row; `values` is asked once for every part, and may store what it computes on the way."""
         if not self.spec.streamed:
             return reduce(values(0), 1, combine)
-        with loop(0, self.n, self.spec.length, carry=[self.full(number) for number in identities]) as step:
+        with loop(0, self.n, self.spec.length, carry=[self.full(number, dtype) for number in identities]) as step:
             step.carry(*combine(step.carried, values(step.index)))
         return reduce(step.results, 1, combine)
 
-    def sum(self, values: Part) -> Tile:
-        """The sum of every row; what lies behind its end must be zero."""
-        return self.fold(lambda column: [values(column)], [0.0], lambda a, b: [a[0] + b[0]])[0]
+    def sum(self, values: Part, dtype: str = "f32") -> Tile:
+        """The sum of every row of values of this dtype; what lies behind its end must be zero."""
+        return self.fold(lambda column: [values(column)], [0.0], lambda a, b: [a[0] + b[0]], dtype)[0]
 
     def each(self, body: Callable[[Column], None]) -> None:
         """Run the body for every part of the rows."""
