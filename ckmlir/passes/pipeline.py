@@ -61,7 +61,8 @@ PIPELINE: tuple[Step, ...] = (
     Step("ck-lower-fragments"),
     Step(TO_LLVM),
     Step("ck-reload-arguments"),
-    Step("ck-settle-scalars", "rocdl"),
+    Step("ck-settle-scalars"),
+    Step("ck-settle-loads", "rocdl"),
 )
 """From tile IR to ROCDL: each row a pass, and the name of what the IR is after it. Every row leaves what it made, and
 what rows behind it make, as it is, so that the whole chain may be run on IR of any stage."""

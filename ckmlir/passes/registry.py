@@ -34,6 +34,7 @@ PASSES: dict[str, str] = {
     "ck-lower-fragments": "ckmlir.lowering.lower_fragments:LowerFragments",
     "ck-reload-arguments": "ckmlir.lowering.reload_arguments:ReloadArguments",
     "ck-settle-scalars": "ckmlir.lowering.settle_scalars:SettleScalars",
+    "ck-settle-loads": "ckmlir.lowering.settle_loads:SettleLoads",
 }
 
 PREFIX = plug_ins.OWN
