@@ -13,11 +13,10 @@ from ckmlir.ops.contraction.reciprocals_kernel import divided
 from ckmlir.ops.contraction.rows_kernel import Told
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, element_types, known_sizes
+from ckmlir.ops.moe.routing import DIVISORS, LISTS, in_order
 from ckmlir.ops.moe.routing_kernel import entry_of, token_and_slot
 
 Words = Callable[[Scalar, int], Tile]
-LISTS = ("sorted_ids", "expert_ids", "totals")
-"""What `ckmlir.ops.moe.moe_sorting` says of a routing."""
 
 
 class Experts:
@@ -31,12 +30,11 @@ class Experts:
 
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
         """See `Walk`."""
-        pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
-        pointers |= {name: ptr("i32") for name in LISTS}
+        lists, divisors = ([(name, kind) for name in names] for names, kind in ((LISTS, ptr("i32")), (DIVISORS, i32)))
+        arrays = [(name, ptr(dtype)) for name, dtype in element_types(spec).items()]
         strides = ("b_stride", *scale_stride(spec), *(f"{name}_stride" for name in spec.behind[:1]))
-        blocks = ("across", "of_across", "blocks", "of_blocks")
-        integers = ("n", "k", *distance_arguments(spec), *strides, "places", *blocks, "tokens", "slots", "experts")
-        return {**pointers, **dict.fromkeys(integers, i32)}
+        integers = ("n", "k", *distance_arguments(spec), *strides, "places", "tokens", "slots", "experts")
+        return dict(in_order(lists, divisors, arrays, ((name, i32) for name in integers)))
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `Walk`."""

@@ -19,7 +19,8 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.moe.experts_grid import grid_of, mismatches_of_blocks
 from ckmlir.ops.moe.layer_problem import FIRST, LayerProblem
-from ckmlir.ops.operator import NOTHING, Argument, Launch, Run, Step
+from ckmlir.ops.moe.routing import LISTS, in_order
+from ckmlir.ops.operator import NOTHING, Launch, Run, Step
 from ckmlir.ops.scalars import f32, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
@@ -89,13 +90,14 @@ class Chained:
         if not grid.workgroups:
             return NOTHING
         names = [FIRST.get(name, name) for name in ("a", *product.operands[1:])]
-        arrays = (*names, "down", "sorted_weights", layer.sums.name, "sorted_ids", "expert_ids", "totals")
+        arrays = (*names, "down", "sorted_weights", layer.sums.name)
         strides = [one.batch_of(one.operands[1]).strides[0] for one in (product, second)]
         sizes = (
             product.n, product.k, product.lda, product.ldb, second.ldc, second.ldb, *strides, first.count("place"),
-            *grid.divisors, first.t, first.topk, first.e,
+            first.t, first.topk, first.e,
         )  # fmt: skip
-        arguments: tuple[Argument, ...] = (*arrays, *map(i32, sizes), *map(f32, (product.alpha, product.beta)))
+        others = (*map(i32, sizes), *map(f32, (product.alpha, product.beta)))
+        arguments = in_order(LISTS, map(i32, grid.divisors), arrays, others)
         shape = (grid.across, grid.down)
         return Launch((grid.workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 

@@ -97,7 +97,7 @@ class ExpertsProblem(Struct, frozen=True):
         return tuple(f"{name}:{word}" for name, word in self.rows.items() if word != "place")
 
     def arrays(self) -> tuple[ArraySpec, ...]:
-        """All arrays in the order of the kernel's arguments."""
+        """All arrays: those of the product, and the lists."""
         rows = self.rows
         found = [
             replace(array, shape=(self.count(rows[array.name]), *array.shape[1:])) if array.name in rows else array

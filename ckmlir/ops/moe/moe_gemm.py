@@ -23,9 +23,9 @@ Sums over entries go through a workspace in a fixed order (`reduction=workspace`
 array (t, topk) of that name, as `moe_sorting` makes it, says which these are; without, `listed_entries` finds them.
 The grid is a bound from t, e and unit; workgroups behind the places taken end at once, so the host reads nothing back.
 
-Kernel arguments: a, b or gate and up, scales, D tensors, c; sorted_ids, expert_ids, totals; n, k; lda, ldb, ldc and
-those of D tensors and scales; b_stride, with scales scale_stride; places; blocks across C and of a unit, each with its
-reciprocal; t, topk, e (i32); with an expression alpha and beta (f32).
+Kernel arguments: sorted_ids, expert_ids, totals; blocks across C and of a unit, each with its reciprocal; a, b or gate
+and up, scales, D tensors, c; n, k; lda, ldb, ldc and those of D tensors and scales; b_stride, with scales scale_stride;
+places; t, topk, e (i32); with an expression alpha and beta (f32).
 
 Semantics: CK Tile, examples 15_fused_moe and 18_flatmm (MoE).
 """
@@ -80,6 +80,7 @@ from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, operator_
 from ckmlir.ops.moe.listed_entries import OPERATOR as LISTED_ENTRIES
 from ckmlir.ops.moe.listed_entries import Problem as Named
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
+from ckmlir.ops.moe.routing import LISTS, in_order
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
 from ckmlir.ops.request import Choice, Flag, Integer, Pitch
 from ckmlir.ops.scalars import i32
@@ -222,14 +223,12 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
             return NOTHING
         own_arrays = (product.operands[1], *(one.name for one in product.scaling[1:2]))
         strides = [product.batch_of(name).strides[0] for name in own_arrays]
-        sizes = (product.n, product.k, *product.distances(), *strides, problem.count("place"), *grid.divisors)
+        sizes = (product.n, product.k, *product.distances(), *strides, problem.count("place"))
         numbers = (product.alpha, product.beta) if spec.op else ()
-        names = [array.name for array in own.arrays()]
-        if problem.by_workspace:
-            names[names.index("c")] = ENTRIES
-        arguments = (
-            *names, *map(i32, (*sizes, problem.t, problem.topk, problem.e)), *map(real_type(product), numbers)
-        )  # fmt: skip
+        stored = {"c": ENTRIES} if problem.by_workspace else {}
+        names = [stored.get(array.name, array.name) for array in product.arrays()]
+        others = (*map(i32, (*sizes, problem.t, problem.topk, problem.e)), *map(real_type(product), numbers))
+        arguments = in_order(LISTS, map(i32, grid.divisors), names, others)
         shape = (grid.across, grid.down)
         return Launch((grid.workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 
@@ -260,7 +259,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
     def _together(self, problem: ExpertsProblem, generator: np.random.Generator) -> Mapping[str, Array]:
         """What `moe_sorting` makes of a routing."""
         found = MOE_SORTING.some_lists(experts_reference.sorting(problem), generator)
-        names = ("sorted_ids", "expert_ids", "totals", *(["entry_ids"] if problem.entry_ids else []))
+        names = (*LISTS, *(["entry_ids"] if problem.entry_ids else []))
         return {name: found[name] for name in names}
 
     def _values(self, problem: ExpertsProblem, array: ArraySpec, generator: np.random.Generator) -> Array:

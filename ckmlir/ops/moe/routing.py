@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 
 from ckmlir.ops.comparison import Array
@@ -13,6 +16,21 @@ TOKEN_BITS = 24
 """Of a word; the slot stands above them."""
 MOST_SLOTS = 127
 """So that a word with a slot, or with their number, is not a negative i32."""
+
+LISTS = ("sorted_ids", "expert_ids", "totals")
+"""What products read of a routing."""
+DIVISORS = ("across", "of_across", "blocks", "of_blocks")
+"""What leads from the number of a workgroup to its unit (`experts_grid.Grid.divisors`)."""
+
+
+def in_order(
+    lists: Iterable[Any], divisors: Iterable[Any], arrays: Iterable[Any], others: Iterable[Any]
+) -> tuple[Any, ...]:
+    """Arguments of products of experts' matrices: those of `LISTS`, of `DIVISORS`, other arrays, other numbers. The
+    first are in registers where a kernel begins, and lead to the words that its rows wait for; the others come from
+    memory together with these words.
+    """
+    return (*lists, *divisors, *arrays, *others)
 
 
 def most_units(entries: int, experts: int, unit: int) -> int:
