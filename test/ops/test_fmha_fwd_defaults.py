@@ -9,6 +9,7 @@ import pytest
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
+from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.targets import get_target
 
 FMHA = find_operator("fmha_fwd")
@@ -34,7 +35,8 @@ TURNS, AHEAD = "qr_async_ping_pong", "qr_two_ahead"
     ("gfx942", {**MANY, "dtype": "fp8", "d": 64}, "qr"),
     ("gfx942", {**MANY, "dtype": "fp8", "mask": "top_left"}, "qr"),
     ("gfx942", {**MANY, "dtype": "fp8", "sq": 1024}, "qr"),  # fewer workgroups than compute units
-    ("gfx950", {**MANY, "d": 64}, "qr_woven_async_far"),
+    ("gfx950", {**MANY, "d": 64}, "qr_woven_async"),
+    ("gfx950", {**MANY, "d": 64, "sk": 192}, "qr_woven_async_far"),
     ("gfx942", {**MANY, "d": 256}, "qr"),
     ("gfx950", {**MANY, "d": 256}, "qr_woven_async"),
     ("gfx950", {**MANY, "d": 256, "sk": 1000}, "qr"),
@@ -46,11 +48,11 @@ TURNS, AHEAD = "qr_async_ping_pong", "qr_two_ahead"
     ("gfx90a", {**MANY, "h": 6, "mask": "top_left"}, AHEAD),
     ("gfx950", {**MANY, "mask": "top_left"}, "qr_woven_async"),
     ("gfx942", {**MANY, "mask": "top_left", "sq": 4000, "sk": 4001}, AHEAD),
-    ("gfx950", {**MANY, "mask": "top_left", "d": 64}, "qr_woven_async_far"),
+    ("gfx950", {**MANY, "mask": "top_left", "d": 64}, "qr_woven_async"),
     ("gfx942", {**MANY, "mask": "top_left", "d": 64}, "qr_woven"),
     ("gfx950", {**MANY, "mask": "window:600,0"}, "qr_woven_async"),
     ("gfx950", {**MANY, "mask": "window:128,0"}, "qr"),
-    ("gfx950", {**MANY, "mask": "window:255,0", "d": 64}, "qr_woven_async_far"),
+    ("gfx950", {**MANY, "mask": "window:255,0", "d": 64}, "qr_woven_async"),
     ("gfx950", {**MANY, "mask": "window:255,0,4", "d": 64}, "qr"),
     ("gfx950", {**MANY, "mask": "window:255,0"}, "qr"),
     ("gfx942", {**MANY, "mask": "window:600,0"}, AHEAD),
@@ -67,6 +69,96 @@ def test_choice(chip: str, keys: dict[str, Any], schedule: str) -> None:
     chosen = FMHA.chosen(problem, spec)
     assert chosen.pop("edge") == spec.edge
     assert chosen == ({} if "schedule" in keys else {"schedule": schedule})
+
+
+BYTES = {**MANY, "sk": 4096, "d": 64, "dtype": "fp8"}
+LONG: list[tuple[str, dict[str, Any], int]] = [
+    ("gfx942", BYTES, 128),
+    ("gfx950", BYTES, 128),
+    ("gfx950", {**BYTES, "sk": 4001, "mask": "bottom_right", "lse": 1}, 128),
+    ("gfx942", {**BYTES, "alibi": "head"}, 128),
+    ("gfx950", {**BYTES, "soft_cap": 30}, 128),
+    ("gfx90a", {**MANY, "d": 32}, 128),
+    ("gfx942", {**MANY, "d": 32, "dtype": "bf16", "mask": "top_left"}, 128),
+    ("gfx950", {**BYTES, "mode": "group", "seqlens_q": (4096, 100), "seqlens_k": (4096, 4001)}, 128),
+    ("gfx950", {**BYTES, "sk": 192}, 64),  # whose second block would be half empty
+    ("gfx950", {**BYTES, "soft_cap": 30, "mask": "top_left"}, 64),  # 259 registers
+    ("gfx90a", {**MANY, "d": 32, "mask": "window:300,10"}, 64),  # spilled three scalar registers
+    ("gfx942", {**BYTES, "mask": "window:500,0,4"}, 64),  # eight
+    ("gfx942", {**BYTES, "dropout": 0.2}, 64),
+    ("gfx942", {**BYTES, "d": 96}, 64),
+    ("gfx950", {**MANY, "d": 64, "schedule": "qr"}, 64),
+]
+"""Requests of attention forward, and the keys of a step."""
+
+
+@pytest.mark.parametrize(("chip", "keys", "block"), LONG)
+def test_steps_of_short_rows_take_more_keys(chip: str, keys: dict[str, Any], block: int) -> None:
+    spec = FMHA.spec(FMHA.problem(**{**keys, "b": 2}), get_target(chip))
+    assert (spec.schedule, spec.block) == ("qr", (128, block))
+
+
+HALVES = {**MANY, "sk": 4096, "d": 64}
+WOVEN_LONG: list[tuple[dict[str, Any], tuple[int, int], str]] = [
+    ({}, (256, 128), "qr_woven_async"),
+    ({"dtype": "bf16", "sk": 4001, "lse": 1}, (256, 128), "qr_woven_async"),
+    ({"mask": "bottom_right"}, (128, 128), "qr_woven_async"),  # four waves
+    ({"dtype": "bf16", "mask": "bottom_right", "sq": 4001, "sk": 4001, "lse": 1}, (128, 128), "qr_woven_async"),
+    ({"mask": "window:300,10", "sq": 4001, "sk": 4001, "lse": 1}, (128, 128), "qr_woven_async"),
+    ({"d": 48, "schedule": "qr_woven_async", "edge": "none"}, (256, 128), "qr_woven_async"),
+    ({"mode": "group", "seqlens_q": (4001, 4000), "seqlens_k": (4001, 4000), "mask": "bottom_right", "lse": 1},
+     (128, 128), "qr_woven_async"),
+    ({"sk": 192}, (256, 64), "qr_woven_async_far"),
+    ({"alibi": "head"}, (256, 64), "qr_woven_async_far"),
+    ({"mask": "window:600,0,4"}, (256, 64), "qr_woven_async_far"),
+    ({"mask": "top_left", "schedule": "qr_woven_async", "edge": "qr_async"}, (256, 64), "qr_woven_async"),
+]  # fmt: skip
+"""Requests of 16 bits and 64 channels on gfx950, their blocks and schedules."""
+
+
+@pytest.mark.parametrize(("keys", "block", "schedule"), WOVEN_LONG)
+def test_woven_steps_of_short_rows_take_more_keys(
+    keys: dict[str, Any], block: tuple[int, int], schedule: str
+) -> None:
+    """A copy to LDS arrives within a step of 128 keys, so that two buffers are enough, not four."""
+    spec = FMHA.spec(FMHA.problem(**{**HALVES, "b": 2, **keys}), get_target("gfx950"))
+    assert (spec.block, spec.schedule) == (block, schedule)
+    assert FMHA.validate(spec, get_target("gfx950")) == []
+
+
+@pytest.mark.parametrize(("name", "block"), [
+    ("fmha_fwd_pagedkv", 128), ("fmha_batch_prefill", 128), ("fmha_fwd_splitkv", 128), ("sparse_attention", 64),
+])  # fmt: skip
+def test_a_long_block_lies_in_one_page(name: str, block: int) -> None:
+    operator, target = find_operator(name), get_target("gfx950")
+    keys = {"h": 16, "sq": 4096, "sk": 4096, "d": 64, "dtype": "fp8"}
+    for size in (64, 128) if block > 64 else (0,):
+        own = {"page_size": size} if size else {}
+        assert operator.spec(operator.problem(**keys, **own), target).block[1] == (block if size >= block else 64)
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(("chip", "keys"), [
+    *((chip, keys) for chip, keys, block in LONG if block == 128),
+    *(("gfx950", {**HALVES, **keys}) for keys, block, _ in WOVEN_LONG if block[1] == 128),
+])  # fmt: skip
+def test_long_steps_leave_registers_for_two_waves(chip: str, keys: dict[str, Any]) -> None:
+    target = get_target(chip)
+    spec = FMHA.spec(FMHA.problem(**{**keys, "b": 2}), target)
+    metadata = compile_kernel(FMHA, spec, target).code_object.kernel().metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    assert metadata.vgpr_count <= 256
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+def test_a_long_step_rescales_its_sums_once(chip: str) -> None:
+    """16 packed multiplications of O, and one decay, for 128 keys; loads of V bring two keys of a channel."""
+    target = get_target(chip)
+    kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(**BYTES), target), target)
+    loop = steady_loop(kernel.code_object, kernel.kernel_name)
+    names = [one.mnemonic for one in loop.instructions]
+    assert (names.count("v_exp_f32"), names.count("v_pk_mul_f32"), names.count("s_barrier")) == (64 + 1, 16, 2)
+    assert loop.mix["valu"] <= {"gfx942": 264, "gfx950": 269}[chip]
 
 
 PAGES = {"b": 1, "h": 16, "sq": 4096, "sk": 4096, "d": 128}

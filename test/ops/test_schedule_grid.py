@@ -26,6 +26,8 @@ from ckmlir.sim.checks.finding import CHECKERS
 from ckmlir.targets import get_target
 
 TRIPS = range(10)
+LONG = 1024
+"""A sum, or keys, of many steps."""
 OTHER_NAMES = ("single_buffer", "prefetch")
 WATCHING = [name for name, checker in CHECKERS.items() if not checker.on_request]
 
@@ -51,17 +53,20 @@ class Case:
             row = max(len(TRIPS) * self._step(), 1)  # leaves alignment, and so the kernel, the same for every length
             pitches = {"lda": row} if self.schedule == "preshuffle" else {"lda": row, "ldb": row}
             return {**keys, "m": m, "n": n, "k": k, **pitches}
-        length = self._length(trips, 64, 21)
-        return {**keys, "h": 1, "sq": 37 if self.ragged else 128, "sk": length, "d": self.channels, "lse": 1}
+        keys = {**keys, "h": 1, "sq": 37 if self.ragged else 128, "d": self.channels, "lse": 1}
+        return {**keys, "sk": self._length(trips, self._step_of({**keys, "sk": LONG}, 1), 21)}
 
     def _length(self, trips: int, step: int, missing: int) -> int:
         return max(step * trips - missing * self.ragged, 0)
 
     def _step(self) -> int:
-        """Along K, of the block that the operator chooses."""
-        operator, target = find_operator("gemm"), get_target(self.chip)
-        problem = operator.problem(m=128, n=128, k=1024, dtype=self.dtype, schedule=self.schedule)
-        return int(operator.spec(problem, target).block[2])
+        """Along K, of gemm."""
+        return self._step_of({"m": 128, "n": 128, "k": LONG, "dtype": self.dtype, "schedule": self.schedule}, 2)
+
+    def _step_of(self, keys: dict[str, Any], side: int) -> int:
+        """A side of the block that the operator chooses."""
+        operator = find_operator(self.operator)
+        return int(operator.spec(operator.problem(**keys), get_target(self.chip)).block[side])
 
     def __str__(self) -> str:
         tile = f"-d{self.channels}" if self.channels else ""

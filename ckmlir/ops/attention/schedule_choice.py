@@ -13,11 +13,11 @@ WOVEN_COPIES, WOVEN_FAR = "qr_woven_async", "qr_woven_async_far"
 WOVEN_BYTES, WOVEN_DEEP = "qr_woven_bytes", "qr_woven_deep"
 LATE = "qr_late"
 """The schedule that fits everywhere, that with two blocks of keys on their way, the one whose groups of waves take
-turns, and those that weave the softmax between
-the matrix instructions. Two of these copy K and V to LDS without registers; WOVEN_FAR begins earlier, for steps of 64
-channels, which end before a copy of the step before is there. The two for 8-bit types make four weights at a time; the
-second is for matrix instructions of DEEP channels, whose operands are 32 bytes. LATE loads what a step takes when the
-one before has taken its own, so that registers hold it once."""
+turns, and those that weave the softmax between the matrix instructions. Two of these copy K and V to LDS without
+registers; WOVEN_FAR begins earlier, for steps of 64 channels and 64 keys, which end before a copy of the step before is
+there. The two for 8-bit types make four weights at a time; the second is for matrix instructions of DEEP channels,
+whose operands are 32 bytes. LATE loads what a step takes when the one before has taken its own, so that registers hold
+it once."""
 COPYING = (WOVEN_COPIES, WOVEN_FAR)
 WOVEN_TILES = {WOVEN_COPIES: (128, 256), WOVEN_FAR: (64,), WOVEN: (64, 128)}
 """Channels with which weaving was compared and pays."""
@@ -85,7 +85,7 @@ def weaves_beside(parts: Sequence[str], mask: str, source: str, keys: int) -> bo
     return fits and "far" not in source.split("_")
 
 
-def woven(tile: int, reach: int, mask: str, *, whole: bool, plain: int, target: Target) -> list[str]:
+def woven(tile: int, reach: int, mask: str, *, whole: bool, long: bool, plain: int, target: Target) -> list[str]:
     """The schedules that weave, where that pays, the best first: for 16-bit types, and more of the plain workgroups
     than compute units, as theirs are twice as large. Without copies to LDS that transpose, 128 channels leave a mask
     too few registers, but for a causal one over whole blocks of keys; and as long as each workgroup has a compute unit
@@ -93,13 +93,15 @@ def woven(tile: int, reach: int, mask: str, *, whole: bool, plain: int, target: 
 
     Args:
         tile: channels of the tiles of all operands.
-        reach: the most keys that a query attends to; `whole`: keys come in whole blocks, for certain.
+        reach: the most keys that a query attends to; `whole`: keys come in whole blocks, for certain; `long`: in such
+            long ones that a copy arrives within a step of few channels (`row_choice.long_blocks`).
         plain: workgroups of half as many queries.
     """
     several = whole and ceil_div(plain, 2) > target.compute_units
     fitting = tile < WIDE or mask == "none" or (mask == "causal" and several)
     able = [*COPYING * target.has("lds_transpose_read"), *[WOVEN] * fitting]
-    return [name for name in able if tile in WOVEN_TILES[name] and reach >= _least_reach(name, tile, mask)]
+    fast = [name for name in able if tile in WOVEN_TILES[name] or (name == WOVEN_COPIES and long)]
+    return [name for name in fast if reach >= _least_reach(name, tile, mask)]
 
 
 def _least_reach(name: str, tile: int, mask: str) -> int:
