@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ckmlir.codeobject import CodeObject
     from ckmlir.dialect.schedule import Schedule
     from ckmlir.lang import Kernel
+    from ckmlir.lowering.codeobject import CompiledObject
     from ckmlir.mlir import ir
     from ckmlir.ops.operator import Operator
     from ckmlir.passes.ir_printing import IrPrinter
@@ -245,19 +246,25 @@ def finish(
     from ckmlir.lowering.accumulator_form import has_accumulator_form
     from ckmlir.lowering.codeobject import emit_code_object
     from ckmlir.lowering.forgotten_states import doubtful
+    from ckmlir.lowering.held_workgroups import emitted_as_held
     from ckmlir.lowering.resident_waves import spilled, wished, withdraw
     from ckmlir.lowering.whole_turns import emitted_with_room
 
     kept = set(keep) & set(OBJECT_STAGES)
-    compiled = emitted_with_room(module, lambda: emit_code_object(module, target, keep=kept, argument_names=kernels))
+
+    def emit() -> "CompiledObject":
+        return emit_code_object(module, target, keep=kept, argument_names=kernels)
+
+    compiled = emitted_with_room(module, emit)
     if wished(module) and spilled(compiled.code_object):
         withdraw(module)
-        compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
+        compiled = emit()
+    compiled = emitted_as_held(module, emit, compiled)
     places = doubtful(module) if compiled.multiplies else None
     states = _missing_states(compiled.code_object, kernels) if places else 0
     if places and states:
         places.wait(states)
-        compiled = emit_code_object(module, target, keep=kept, argument_names=kernels)
+        compiled = emit()
     if states or has_accumulator_form(module):
         for name in kernels:
             _check_distances(compiled.code_object, name)

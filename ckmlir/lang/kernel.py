@@ -75,6 +75,7 @@ def kernel(
     waves: int,
     arguments: Mapping[str, Argument] | None = None,
     waves_a_simd: int = 1,
+    workgroups_a_unit: int = 1,
 ) -> Callable[[Callable[..., None]], Kernel]:
     """Trace the decorated function into a kernel.
 
@@ -87,11 +88,16 @@ def kernel(
     LLVM orders instructions for a wave that is alone where a workgroup has at most four, and may take up to 512
     registers.
 
+    `workgroups_a_unit`: how many workgroups of a launch a compute unit is given at a time, where all of them have to
+    run (`wait_until`) or stay. LDS and registers leave room for them, by spilling where they wait for each other.
+
     Raises:
         TracingError: the name is not an identifier, the waves do not make a workgroup, an argument has no type, or what
             the function traces is not valid.
     """
-    _check_request(name, target, waves, waves_a_simd, arguments)
+    _check_request(name, target, waves, arguments)
+    _check_room(name, target, waves, waves_a_simd, workgroups_a_unit)
+    room = {"ck.waves_a_simd": waves_a_simd, "ck.workgroups_a_unit": workgroups_a_unit}
 
     def decorate(function: Callable[..., None]) -> Kernel:
         if not callable(function):
@@ -102,7 +108,7 @@ def kernel(
             with ir.InsertionPoint(module.body):
                 body = _gpu_module(target)
             with ir.InsertionPoint(body):
-                names = _trace_function(name, function, waves, arguments, waves_a_simd)
+                names = _trace_function(name, function, waves, arguments, room)
             current().require_opened()
             verify(module)
         return Kernel(module, name, target, waves, names)
@@ -110,7 +116,7 @@ def kernel(
     return decorate
 
 
-def _check_request(name: Any, target: Any, waves: Any, waves_a_simd: Any, arguments: Any) -> None:
+def _check_request(name: Any, target: Any, waves: Any, arguments: Any) -> None:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][\w.$]*", name, re.ASCII):
         raise TracingError(f"a kernel's name is an identifier, not {described(name)}")
     if not isinstance(target, Target):
@@ -120,13 +126,20 @@ def _check_request(name: Any, target: Any, waves: Any, waves_a_simd: Any, argume
         raise TracingError(
             f"kernel '{name}': a workgroup of {target.name} has 1 to {most} waves, not {described(waves)}"
         )
-    together = target.waves_per_simd
-    if isinstance(waves_a_simd, bool) or not isinstance(waves_a_simd, int) or not 1 <= waves_a_simd <= together:
-        raise TracingError(
-            f"kernel '{name}': a SIMD of {target.name} holds 1 to {together} waves, not {described(waves_a_simd)}"
-        )
     if arguments is not None and not isinstance(arguments, Mapping):
         raise TracingError(f"kernel '{name}': arguments are types by name, not {described(arguments)}")
+
+
+def _check_room(name: str, target: Target, waves: int, waves_a_simd: Any, workgroups_a_unit: Any) -> None:
+    together = target.waves_per_simd
+    fitting = together // -(-waves // target.simds) if waves >= target.simds else together * target.simds // waves
+    for whose, what, most, given in (
+        ("SIMD", "waves", together, waves_a_simd), ("compute unit", "of its workgroups", fitting, workgroups_a_unit),
+    ):  # fmt: skip
+        if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= most:
+            raise TracingError(
+                f"kernel '{name}': a {whose} of {target.name} holds 1 to {most} {what}, not {described(given)}"
+            )
 
 
 def _gpu_module(target: Target) -> ir.Block:
@@ -143,9 +156,9 @@ def _trace_function(
     function: Callable[..., object],
     waves: int,
     arguments: Mapping[str, Argument] | None,
-    waves_a_simd: int,
+    room: Mapping[str, int],
 ) -> tuple[str, ...]:
-    """Append the kernel's function; returns the names of its arguments."""
+    """Append the kernel's function, which leaves `room` for others of its kind; returns the names of its arguments."""
     annotations: list[tuple[str, Any]] = (
         list(arguments.items())
         if arguments is not None
@@ -173,7 +186,7 @@ def _trace_function(
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
             "arg_attrs": ir.ArrayAttr.get(attributes),
             "ck.waves": integer(waves, 32),
-            **({"ck.waves_a_simd": integer(waves_a_simd, 32)} if waves_a_simd > 1 else {}),
+            **{name: integer(count, 32) for name, count in room.items() if count > 1},
         },
         regions=1,
     )

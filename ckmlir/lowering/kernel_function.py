@@ -6,11 +6,12 @@ from ckmlir.dialect.scalars import name_of
 from ckmlir.lowering.accumulator_form import ACCUMULATION
 from ckmlir.lowering.codeobject import LEVEL
 from ckmlir.lowering.context import lds_symbol
+from ckmlir.lowering.held_workgroups import WAITS
 from ckmlir.lowering.kernel_arguments import KernelArguments
 from ckmlir.lowering.resident_waves import WISH, option_of
 from ckmlir.mlir import ir
 from ckmlir.passes.pipeline_loops import IN_PIECES, OCCUPANCY
-from ckmlir.passes.walk import named_target
+from ckmlir.passes.walk import WORKGROUPS_A_UNIT, named_target
 from ckmlir.targets.cdna import SIMDS, WAVE_SIZE
 
 GLOBAL_ALIGNMENT = 1024
@@ -81,8 +82,9 @@ def _attributes(function: ir.Operation, waves: int) -> dict[str, ir.Attribute]:
     }
     if IN_PIECES in function.attributes:
         attributes[LEVEL] = integer(PIECES_LEVEL, 32)
-    if WISH in function.attributes:
-        attributes[WISH] = function.attributes[WISH]
+    for name in (WISH, WORKGROUPS_A_UNIT, WAITS):
+        if name in function.attributes:
+            attributes[name] = function.attributes[name]
     attributes["arg_attrs"] = ir.ArrayAttr.get(_of_arguments(function))
     return attributes
 

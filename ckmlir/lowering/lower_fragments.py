@@ -34,6 +34,7 @@ from ckmlir.lowering.bytes_as_dwords import use_dwords
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.exact_conversions import mark_exact
 from ckmlir.lowering.handed_on import hand_on
+from ckmlir.lowering.held_workgroups import WAITS
 from ckmlir.lowering.keep_apart import keep_apart
 from ckmlir.lowering.kernel_function import declare_lds, finish_function
 from ckmlir.lowering.lds_room import reserved_lds
@@ -168,6 +169,8 @@ def lower_function(
     hand_on(function, state.passing)
     if lds_bytes:
         declare_lds(function, lds_bytes)
+    if "ck.await_flag" in named:
+        function.attributes[WAITS] = ir.UnitAttr.get()
     finish_function(function, waves, accumulation, apart=not matrix or fused or in_turn, branched=CUT in named)
 
 

@@ -23,7 +23,7 @@ from ckmlir.passes.lds_layouts import access_of, choose_layout, is_indexed, is_k
 from ckmlir.passes.lds_liveness import Together, interferences
 from ckmlir.passes.lds_placement import Buffer, aligned, extent, place, remedy, without_padding
 from ckmlir.passes.slots import users_of, visits_of
-from ckmlir.passes.walk import Blocks, expanded_functions, target_of
+from ckmlir.passes.walk import Blocks, expanded_functions, target_of, workgroups_a_unit
 from ckmlir.targets import Target
 
 LDS_BYTES = "ck.lds_bytes"
@@ -50,7 +50,8 @@ class AllocateLds(Pass):
             users = _users(function, blocks, allocations)
             buffers = _laid_out(plain, users, target, padding=self.padding)
             live = interferences(function, blocks, buffers)
-            if not _fits(buffers, live, target) and _fits(without_padding(buffers), live, target):
+            room = _room(function, target)
+            if not _fits(buffers, live, room) and _fits(without_padding(buffers), live, room):
                 buffers = _laid_out(plain, users, target, padding=False)
             _place(function, allocations, buffers, live, target)
 
@@ -82,8 +83,13 @@ def _laid_out(
     return {op.results[0]: _buffer(op) for op in allocations}
 
 
-def _fits(buffers: Mapping[ir.Value, Buffer], live: tuple[Together, Together], target: Target) -> bool:
-    return extent(buffers, place(buffers, live[0])) <= target.lds_bytes
+def _room(function: ir.Operation, target: Target) -> int:
+    """Bytes of LDS for a workgroup: as many of them as the kernel says share a compute unit's."""
+    return target.lds_bytes // workgroups_a_unit(function) // target.lds_granule * target.lds_granule
+
+
+def _fits(buffers: Mapping[ir.Value, Buffer], live: tuple[Together, Together], room: int) -> bool:
+    return extent(buffers, place(buffers, live[0])) <= room
 
 
 def _place(
@@ -92,22 +98,23 @@ def _place(
 ) -> None:  # fmt: skip
     """Give every allocation an offset. PassFailure where LDS has no room."""
     together, apart = live
-    placed = place(buffers, apart)
-    if extent(buffers, placed) > target.lds_bytes:
+    placed, room = place(buffers, apart), _room(function, target)
+    if extent(buffers, placed) > room:
         placed = place(buffers, together)
     for op in allocations:
         op.attributes["offset"] = integer(placed[op.results[0]])
     total = extent(buffers, placed)
     function.attributes[LDS_BYTES] = integer(total)
-    if total > target.lds_bytes:
+    if total > room:
         notes = [
             (f"{name_of(op)} takes {one.bytes} bytes at {placed[op.results[0]]}{_copies(op)}", op)
             for op, one in zip(allocations, buffers.values(), strict=True)
         ]
+        count = workgroups_a_unit(function)
+        each = f"{room} for each of {count} workgroups of a compute unit" if count > 1 else room
         fail(
             function,
-            f"needs {total} bytes of LDS, {target.name} has {target.lds_bytes}; "
-            + remedy(buffers, together, target.lds_bytes),
+            f"needs {total} bytes of LDS, {target.name} has {each}; {remedy(buffers, together, room)}",
             notes,
         )
 

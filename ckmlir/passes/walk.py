@@ -146,6 +146,23 @@ def waves_of(function: ir.Operation) -> int:
         fail(function, f"the kernel {problem}: its workgroup's waves, `ck.waves = 4 : i32`")
 
 
+WORKGROUPS_A_UNIT = "ck.workgroups_a_unit"
+"""Set on kernels: how many of their workgroups a compute unit is given at a time; 1 where it is not."""
+
+
+def workgroups_a_unit(function: ir.Operation) -> int:
+    """How many workgroups of a kernel LDS and registers of a compute unit are to hold."""
+    if WORKGROUPS_A_UNIT not in function.attributes:
+        return 1
+    try:
+        count = integer_of(function, WORKGROUPS_A_UNIT)
+    except ValueError as problem:
+        fail(function, f"the kernel {problem}: how many workgroups a compute unit is given")
+    if count < 1:
+        fail(function, f"{WORKGROUPS_A_UNIT} = {count}: a compute unit is given at least one workgroup")
+    return count
+
+
 def has_control(module: ir.Module) -> bool:
     """Whether any kernel has loops or branches that are not blocks yet."""
     return any(op.name in STRUCTURED for function in functions(module) for op in operations(function))

@@ -13,6 +13,7 @@ from operator_runner import CHIPS
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS
 from ckmlir.ops.gemm.streamk_gemm import MOST_SHARERS, REDUCTIONS, Shares, sharers_that_pay
 from ckmlir.ops.plan import FillStep, make_plan
@@ -154,6 +155,26 @@ def test_odd_sizes_spill_nothing(chip: str, dtype: str) -> None:
         assert not target.mfmas(dtype)
         return
     kernel = compile_kernel(STREAM, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("chip", "keys", "each"), [
+    ("gfx950", {"m": 4096, "n": 4097, "k": 1024, "dtype": "fp8", "out": "bf16"}, 2),
+    *(pytest.param(*case, marks=pytest.mark.full) for case in (
+        ("gfx950", {"m": 3072, "n": 4097, "k": 1000, "dtype": "f32", "layout": "CCR"}, 2),
+        ("gfx90a", {"m": 4097, "n": 4097, "k": 1004, "dtype": "f64", "layout": "CRR"}, 1),
+    )),
+])  # fmt: skip
+def test_a_device_holds_the_grid_by_default(chip: str, keys: dict[str, Any], each: int) -> None:
+    """Kernels of which a compute unit held one workgroup where it was given two: 32 addresses of single elements of C
+    lay in registers through the loop, and sums of others beside those of f64 took more than was counted."""
+    target = get_target(chip)
+    problem = STREAM.problem(**keys)
+    spec = STREAM.spec(problem, target)
+    kernel, launch = compile_kernel(STREAM, spec, target), STREAM.launch(problem, spec, target)
+    assert workgroups_a_unit(spec, target) == each
+    assert prod(launch.grid) <= target.compute_units * kernel.workgroups_a_unit(prod(launch.block))
     found = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
 

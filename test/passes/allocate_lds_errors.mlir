@@ -80,3 +80,25 @@ func.func @loop(%n: i32) attributes {ck.waves = 1 : i32} {
 func.func @nowhere() attributes {ck.waves = 1 : i32} {
   return
 }
+
+// -----
+
+// Two workgroups of a compute unit have half of its LDS each.
+module attributes {ck.target = "gfx942"} {
+// expected-error@+1 {{needs 65536 bytes of LDS, gfx942 has 32768 for each of 2 workgroups of a compute unit; a block whose tensors have half of their elements would take 32768}}
+func.func @two_workgroups() attributes {ck.waves = 1 : i32, ck.workgroups_a_unit = 2 : i32} {
+  // expected-note@+1 {{'a' takes 65536 bytes at 0}}
+  %x = "ck.lds_alloc"() {layout = "lengths 256x64 order 0,1 pitch 64", name = "a"} : () -> !ck.lds<[256, 64], f32>
+  return
+}
+}
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+// expected-error@+1 {{ck.workgroups_a_unit = 0: a compute unit is given at least one workgroup}}
+func.func @no_workgroup() attributes {ck.waves = 1 : i32, ck.workgroups_a_unit = 0 : i32} {
+  %x = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64", name = "a"} : () -> !ck.lds<[64], f32>
+  return
+}
+}

@@ -15,6 +15,7 @@ from ckmlir.ops.contraction.sparsity import index_bytes
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources
 from ckmlir.ops.schedules import parse as parse_schedule
+from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 REGISTERS_PER_LOAD = 2
@@ -38,6 +39,14 @@ TURNED_ELEMENTS = 16
 def block_resources(spec: ContractionSpec) -> Resources:
     """What the block needs: rotating buffers of A and B in LDS, or C on its way out; accumulators, operands, loads."""
     return replace(block_registers(spec), lds=block_lds(spec))
+
+
+def workgroups_a_unit(spec: ContractionSpec, target: Target) -> int:
+    """How many workgroups that stay a compute unit is given. Where they add the sums of others to their own, they have
+    both at a time: of f64 256 registers in a block of 128 x 128, so that the kernel takes 270."""
+    need = block_resources(spec)
+    beside = need.accumulators if spec.gathers else 0
+    return replace(need, registers=max(need.registers, need.accumulators + beside)).workgroups_a_unit(target)
 
 
 def block_lds(spec: ContractionSpec) -> int:

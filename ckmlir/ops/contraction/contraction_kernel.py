@@ -13,7 +13,7 @@ from ckmlir.lang.carried import Carried
 from ckmlir.lang.kernel import Argument
 from ckmlir.lang.values import as_scalar
 from ckmlir.ops.contraction import residues_kernel, windows_kernel
-from ckmlir.ops.contraction.block_resources import block_resources
+from ckmlir.ops.contraction.block_resources import block_resources, workgroups_a_unit
 from ckmlir.ops.contraction.chain_kernel import multiplied
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
 from ckmlir.ops.contraction.depthwise_kernel import windowed_sums
@@ -55,9 +55,12 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
     passed = () if isinstance(walk, Table) else numbers_of(spec)
     arguments: dict[str, Argument] = {**walk.arguments(spec), **dict.fromkeys(passed, number)}
 
-    together = _waves_a_simd(spec, target)
+    together = workgroups_a_unit(spec, target) if spec.stays else 1
 
-    @kernel(spec.name, target=target, waves=spec.wave_count, arguments=arguments, waves_a_simd=together)
+    @kernel(
+        spec.name, target=target, waves=spec.wave_count, arguments=arguments, waves_a_simd=_waves_a_simd(spec, target),
+        workgroups_a_unit=together,
+    )  # fmt: skip
     def contraction(given: SimpleNamespace) -> None:
         walk.walk(spec, given, Block(spec, target))
 

@@ -42,6 +42,8 @@ MOST_BATCH_DIMENSIONS = 3
 MOST_DIMENSIONS = 4
 """Of each of G, M, N and K in a contraction of tensors."""
 
+STAYING = ("persistent", "stream_k")
+"""Walks of workgroups that stay."""
 WALKS = ("grid", "table", "persistent", "stream_k", "experts", "classes")
 """Which block of which product a workgroup computes: a block of a product for each, numbered along the grid; a block of
 the products that a table in memory lists; or those blocks in turns; or an equal share of all steps along K; or a block
@@ -299,6 +301,11 @@ class ContractionSpec(Spec):
     def scales(self) -> tuple[str, ...]:
         """The arrays of scales."""
         return tuple(one.name for one in self._scaled)
+
+    @property
+    def stays(self) -> bool:
+        """Whether workgroups stay and take block after block, as many as the chip holds at a time."""
+        return self.walk in STAYING
 
     @property
     def gathers(self) -> bool:

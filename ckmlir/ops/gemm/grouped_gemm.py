@@ -31,7 +31,7 @@ import numpy as np
 from ckmlir.ops.arrays import ArraySpec, array_spec, find_array
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.block_resources import block_resources
+from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.block_sizes import MEDIUM
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
 from ckmlir.ops.contraction.defaults import other_blocks, plans
@@ -368,7 +368,7 @@ def _gathered(problem: GroupedProblem, results: Sequence[Array], gaps: float = 0
 
 def held(spec: ContractionSpec, target: Target) -> int:
     """Workgroups of a persistent grid."""
-    return target.compute_units * block_resources(spec).workgroups_a_unit(target)
+    return target.compute_units * workgroups_a_unit(spec, target)
 
 
 def _sink(problem: GroupedProblem) -> str:

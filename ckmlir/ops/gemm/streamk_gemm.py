@@ -27,7 +27,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ckmlir.ops.contraction.block_resources import block_resources
+from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.block_sizes import MEDIUM
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.defaults import plans
@@ -164,7 +164,7 @@ class StreamKGemm(ContractionOperator):
         """How the problem's blocks are dealt out. Raises RequestError for workgroups that could not wait for each
         other.
         """
-        held = target.compute_units * block_resources(spec).workgroups_a_unit(target)
+        held = target.compute_units * workgroups_a_unit(spec, target)
         asked = problem.workgroups if isinstance(problem, StreamProblem) else None
         if asked is not None and asked > held and spec.gathers:
             why = f"they wait for each other, and {target.name} holds {held}"
