@@ -353,16 +353,6 @@ def test_products_as_wide_as_each_other_are_rows_of_blocks() -> None:
     assert shape(m="6400,64", n=300, persistent=1) == (5, 101)
 
 
-def test_who_stays() -> None:
-    """By default where there are more blocks than the chip holds, and loads are wide."""
-    few, many = GROUPED.problem(m="128", n="128"), GROUPED.problem(m="4096,128", n="4096,128", k=64)
-    narrow = GROUPED.problem(m="4096,128", n="4096,128", k=63)  # a next block's loads would not be on their way early
-    walks = [GROUPED.spec(problem, GFX942).walk for problem in (few, many, narrow)]
-    assert walks == ["table", "persistent", "table"]
-    assert GROUPED.launch(many, GROUPED.spec(many, GFX942), GFX942).grid[0] == 608
-    assert GROUPED.chosen(many, GROUPED.spec(many, GFX942))["persistent"] is True
-
-
 @pytest.mark.parametrize(("keys", "words"), [
     ({"m": "1,2,3", "n": "4,5"}, "n: 2 numbers for 3 products; expected 1 or 3"),
     ({"m": "64,x"}, "m=64,x"),

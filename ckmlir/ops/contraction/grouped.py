@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 PRODUCTS, STEP = 4, 64
 """Of a request that says nothing of m: how many products, and rows that each has more than the one before."""
+LONG_TURNS = {"gfx950": (5.3, 1.7)}
+"""Steps of a block on average, and blocks of a workgroup that stays, beyond which one for each is faster, by chip.
+Who stays gains a block's first loads, and takes what is dealt out before, which ends unevenly. By the model on gfx950,
+cycles of those that stay as a share of one for each: f16 of 32 steps in 4.6 turns 1.13, 41 in 2.9 1.14, 44 in 1.8 1.03,
+21 in 2.9 1.03, 7.4 in 2.7 1.03, 5.5 in 2.2 1.09; but 29 in 1.5 .97, bf16 of 12 in 1.1 .98, of 5.2 in 3.2 .95, of fewer
+.80 to .96 in 1.5 to 3.2 turns."""
 TABLE = "table"
 """Kernels' name for the table."""
 
@@ -168,6 +174,17 @@ def blocks_of(one: Problem, spec: ContractionSpec, target: Target) -> int:
     """Workgroups' worth of work of a product."""
     tiles = ceil_div(one.m, spec.block[0]) * ceil_div(one.n, spec.block[1])
     return tiles * parts_of_product(one, spec, target)[1]
+
+
+def has_long_turns(products: Sequence[Problem], spec: ContractionSpec, target: Target, workgroups: int) -> bool:
+    """Whether so many workgroups that stay would have several blocks each, of long sums: see `LONG_TURNS`."""
+    if target.name not in LONG_TURNS:
+        return False
+    steps, turns = LONG_TURNS[target.name]
+    blocks = sum(blocks_of(one, spec, target) for one in products)
+    tiles = (ceil_div(one.m, spec.block[0]) * ceil_div(one.n, spec.block[1]) for one in products)
+    work = sum(count * ceil_div(one.k, spec.block[2]) for count, one in zip(tiles, products, strict=True))
+    return blocks > turns * workgroups and work > steps * blocks
 
 
 def pointed_at(problem: GroupedProblem, spec: ContractionSpec) -> tuple[str, ...]:

@@ -11,8 +11,9 @@ included. With `table=host` the table is packed on the host, in the stream's ord
 there already: it may list the request's products in any order, or smaller ones whose sizes the same numbers divide.
 
 Workgroups stay and take block after block (`persistent=1`), as many as the chip holds at a time; or there is one for
-every block. By default they stay where there are more blocks than that, rows allow loads of 4 bytes, and C is not
-stored by single elements beside a matrix and another D tensor; and where the table is on the device.
+every block. By default they stay where there are more blocks than that, rows allow loads of 4 bytes, C is not stored by
+single elements beside a matrix and another D tensor, and on gfx950 sums are short or turns few; and where the table is
+on the device.
 
 With `split_k` a product has parts as in `gemm`; `reduction` is that of all. With `shuffled` each B has its own tiles.
 
@@ -43,6 +44,7 @@ from ckmlir.ops.contraction.grouped import (
     all_arrays,
     arrays_of,
     blocks_of,
+    has_long_turns,
     least_aligned,
     named,
     narrowest,
@@ -162,7 +164,10 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
         # 1.13; four with K of 95 to 463 1.29 on gfx950, 1.33 on gfx90a, i8 in CRR 1.13 and 1.07.
         narrow = wish.load_bytes < NARROWEST_FOR_TWO_STEPS
         crowded = spec.align[2] == 1 and wish.matrices and len(spec.side) > MOST_BESIDE
-        return not (narrow or crowded) and self._blocks(problem, spec, target) > held(spec, target)
+        fitting = held(spec, target)
+        if narrow or crowded or self._blocks(problem, spec, target) <= fitting:
+            return False
+        return not has_long_turns(problem.products, spec, target, fitting)
 
     def _blocks(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> int:
         return sum(blocks_of(one, spec, target) for one in problem.products)
