@@ -38,6 +38,7 @@ from ckmlir.nn.grouped import grouped_matmul
 from ckmlir.nn.indexed import argsort, cumsum, histogram, nonzero, scatter_rows, segment_sum, sort
 from ckmlir.nn.kinds_of_attention import hstu_attention, sage_attention, sparse_attention
 from ckmlir.nn.pooling import avg_pool1d, avg_pool2d, avg_pool3d, im2col, max_pool1d, max_pool2d, max_pool3d
+from ckmlir.nn.predicted_attention import predict_blocks
 from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
 from ckmlir.nn.quantization import dequantize, quantize
 from ckmlir.nn.quantized_norms import add_rms_norm_quantize
@@ -115,6 +116,7 @@ __all__ = [
     "moe",
     "nonzero",
     "permute",
+    "predict_blocks",
     "quantize",
     "quantize_for_experts",
     "reduce",

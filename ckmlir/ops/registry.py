@@ -169,6 +169,13 @@ OPERATORS: Mapping[str, Entry] = {
     "sparse_attention": Entry(
         "attention.sparse_attention", "attention forward over listed or mapped blocks of keys for each block of queries"
     ),
+    "block_means": Entry(
+        "attention.prediction.block_means", "the mean of each block of rows of a head, and how alike its rows are"
+    ),
+    "predict_blocks": Entry(
+        "attention.prediction.predict_blocks",
+        "which blocks of keys each block of queries attends to, from the means of both (SpargeAttn)",
+    ),
     "sage_attention": Entry(
         "attention.sage_attention",
         "attention forward with Q and K in i8 or fp8 by blocks with scales, V in fp8, f16 or bf16",

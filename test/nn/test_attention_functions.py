@@ -154,6 +154,21 @@ def test_listed_blocks(session: nn.Session, put: Put, form: str) -> None:
 
 
 @homes
+def test_predicted_blocks(session: nn.Session, put: Put) -> None:
+    """Keys that all look one way, and a block of each that no query looks at."""
+    q, k = normal(1, 100, 2, D) * 0.2 + np.float16(1), normal(1, 150, 1, D) * 0.2 + np.float16(1)
+    k[:, 64:128] -= np.float16(2)
+    options: dict[str, Any] = {"block_size": (64, 64), "cdfthreshd": 0.9, "return_lists": True}
+    found, listed, counts = nn.predict_blocks(put(q), put(k), **options)
+    np.testing.assert_array_equal(exact(found), np.broadcast_to([1, 0, 1], (1, 2, 2, 3)))
+    np.testing.assert_array_equal(exact(listed), np.broadcast_to([0, 2, -1], (1, 2, 2, 3)))
+    np.testing.assert_array_equal(exact(counts), np.full((1, 2, 2), 2))
+    all_of_one = put(np.array([[0.5, 0.9], [1, 0.9]], np.float32))
+    taken = exact(nn.predict_blocks(put(q), put(k), thresholds=all_of_one, **options)[0])
+    assert taken[0, 1].all() and not taken[0, 0].all()
+
+
+@homes
 def test_eight_bits(session: nn.Session, put: Put) -> None:
     random = np.random.default_rng(6)
     q, k = (random.integers(-127, 128, (B, rows, heads, D), dtype=np.int8) for rows, heads in ((40, H), (150, HK)))

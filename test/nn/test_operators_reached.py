@@ -18,6 +18,7 @@ APART = {
     "listed_entries": A_STEP,
     "fmha_fwd_splitkv_combine": A_STEP,
     "fmha_fwd_shares": A_STEP,
+    "block_means": A_STEP,
     "fmha_bwd_dot_do_o": A_STEP,
     "fmha_bwd_costs": A_STEP,
     "fmha_bwd_turns": A_STEP,

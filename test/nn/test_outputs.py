@@ -161,6 +161,7 @@ CASES: dict[str, Callable[..., Any]] = {
     "moe": lambda put, **out: nn.moe(put(X), *map(put, EXPERTS.values()), put(Y[:, :4].copy()), 2, **out),
     "nonzero": lambda put, **out: nn.nonzero(put(np.where(X > 0, X, 0)), **out),
     "permute": lambda put, **out: nn.permute(put(X), (1, 0), **out),
+    "predict_blocks": lambda put, **out: nn.predict_blocks(put(Q), put(K), return_lists=True, **out),
     "quantize": lambda put, **out: nn.quantize(put(X), **out),
     "quantize_for_experts": lambda put, **out: nn.quantize_for_experts(
         put(X), put(IDS), put(np.ones((4, 64), np.float32)), **out),

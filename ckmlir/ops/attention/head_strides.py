@@ -22,7 +22,10 @@ ROW_MULTIPLE = 16
 """Elements of which all distances are multiples for every type."""
 MOST_ROWS = 256
 """Of a block of queries or keys, in any schedule."""
-SIZES = {"q": ("h", "sq", "d"), "k": ("hk", "sk", "d"), "v": ("hk", "sk", "dv"), "o": ("h", "sq", "dv")}
+SIZES = {
+    "q": ("h", "sq", "d"), "k": ("hk", "sk", "d"), "v": ("hk", "sk", "dv"), "o": ("h", "sq", "dv"),
+    "x": ("h", "s", "d"),
+}  # fmt: skip
 """Keys of an array's heads, rows and channels, by the last letter of its name: dq is as large as q."""
 
 
@@ -41,7 +44,7 @@ class HeadStrides(Lengths, frozen=True):
             return max(found, 1)
 
         def length(name: str) -> int:
-            side = name[1] if f"seqlens_{name[1]}" in request else "q"
+            side = name[1:] if f"seqlens_{name[1:]}" in request else "q"
             for lengths in (request.get(f"slots_{side}"), request.get(f"seqlens_{side}")):
                 if isinstance(lengths, tuple):
                     packed = request.get("mode", "group") == "group"  # without the key they always are

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ckmlir.ops.attention.part import KeyPart
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument
-from ckmlir.ops.request import Choice, Integer, PowerOfTwo, Real, RequestError
+from ckmlir.ops.request import Choice, Integer, Key, PowerOfTwo, Real, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason
 
@@ -79,7 +79,7 @@ class BlockLists(KeyPart):
     listed: int
 
     name = "blocks"
-    keys = (
+    keys: ClassVar[tuple[Key, ...]] = (
         Choice("lists", "map", "which keys are attended to: a map of blocks, distances between them, a list", FORMS),
         BlockSize("block_q", 128, "queries of a block, a power of two from 64", minimum=64),
         BlockSize("block_k", 128, "keys of a block, a power of two from 32", minimum=32),

@@ -1,0 +1,84 @@
+"""Attention to blocks of keys that are predicted from the means of blocks: SpargeAttn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ckmlir.nn import plain
+from ckmlir.nn.attention import packed_channels, strides_key, strides_of
+from ckmlir.nn.calls import Call
+from ckmlir.nn.given import Given
+from ckmlir.nn.plain import checked
+from ckmlir.runtime.device import DeviceError
+
+VARYING = ("sq", "sk", "q_strides", "k_strides")
+
+
+@checked
+def predict_blocks(
+    q: Any, k: Any, *, block_size: tuple[int, int] = (64, 128), topk: float | None = None, cdfthreshd: float = 0.98,
+    simthreshd1: float = 0.6, thresholds: Any = None, causal: bool = False, smooth: bool = False, first: bool = False,
+    scale: float | None = None, layout: str = "bshd", return_lists: bool = False, out: Any = None,
+    stream: object = None,
+) -> Any:  # fmt: skip
+    """The blocks of keys that matter to each block of queries, as `sparse_attention` takes them: SpargeAttn's
+    prediction (arXiv 2502.18137).
+
+    Args:
+        q: (b, sq, h, d). k: (b, sk, hk, d), h a multiple of hk. f16, bf16 or f32, as for `attention`.
+        block_size: queries and keys of a block, powers of two from 32.
+        topk: the share of the blocks of keys that is taken.
+        cdfthreshd: without topk, what the softmax of the blocks taken adds up to.
+        simthreshd1: how alike the rows of a block have to be; blocks that are not are taken, and take all.
+        thresholds: instead (h, 2), f32: simthreshd1 and cdfthreshd of each head.
+        causal: as for `attention`; no block is taken that is wholly behind the last query of a block.
+        smooth: keys come without their mean over the sequence.
+        first: the first block of keys is always taken.
+        scale, layout: as for `attention`.
+        return_lists: also return lists of the blocks, and how many they are.
+        out: the map, to be written; with return_lists also both.
+
+    Returns:
+        (b, h, blocks of queries, blocks of keys), i8, or that, numbers of blocks of the same shape with -1 behind the
+        last, i32, and (b, h, blocks of queries), i32.
+
+    Raises:
+        DeviceError, RequestError: as `attention`.
+    """
+    call = Call(stream)
+    arrays, keys = _read(call, q, k, layout)
+    lengths = plain.numbers("block_size", block_size)
+    if len(lengths) != 2 or min(lengths) < 1:
+        raise DeviceError(f"block_size={lengths}: expected queries and keys of a block")
+    sizes = (int(str(keys[name])) for name in ("sq", "sk"))
+    down, across = (-(-length // size) for length, size in zip(sizes, lengths, strict=True))
+    heads = int(str(keys["h"]))
+    if thresholds is not None:
+        arrays["thresholds"] = call.read("thresholds", thresholds).require(shape=(heads, 2), dtype="f32").contiguous()
+    keys |= {
+        "block_q": lengths[0], "block_k": lengths[1], "topk": topk, "cdfthreshd": cdfthreshd,
+        "simthreshd1": simthreshd1, "by_head": thresholds is not None, "smooth": smooth, "first": first,
+        "mask": "bottom_right" if causal else "none", "scale": scale, "lists": return_lists,
+    }  # fmt: skip
+    shape = arrays["q"].shape[0], heads, down, across
+    lists = {"block_list": (shape, "i32"), "block_counts": (shape[:3], "i32")} if return_lists else {}
+    outputs = call.outputs(out, block_map=(shape, "i8"), **lists)
+    return outputs.of(call.run("predict_blocks", keys, {**arrays}, outputs.given, varying=VARYING))
+
+
+def _read(call: Call, q: Any, k: Any, layout: str) -> tuple[dict[str, Given], dict[str, object]]:
+    """q and k of batches, and the keys that follow from them. Raises DeviceError where they do not fit."""
+    plain.word("layout", layout, ("bshd", "bhsd"))
+    arrays = {name: call.read(name, one).require(ndim=4) for name, one in (("q", q), ("k", k))}
+    sequence, head = layout.index("s"), layout.index("h")
+    query, key = (one.shape for one in arrays.values())
+    arrays["k"].require(dtype=arrays["q"].dtype)
+    if (query[0], query[3]) != (key[0], key[3]):
+        raise DeviceError(f"q {query}, k {key}: expected as many batches and channels")
+    keys: dict[str, object] = {
+        "b": query[0], "h": query[head], "hk": key[head], "sq": query[sequence], "sk": key[sequence], "d": query[3],
+        "dtype": arrays["q"].dtype, "layout": layout,
+    }  # fmt: skip
+    for name, one in arrays.items():
+        keys |= strides_key(name, strides_of(packed_channels(one), layout))
+    return arrays, keys

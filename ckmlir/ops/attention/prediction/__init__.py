@@ -1,0 +1,1 @@
+"""Which blocks of keys matter to which blocks of queries, predicted from their means."""
