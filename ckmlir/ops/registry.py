@@ -86,6 +86,14 @@ OPERATORS: Mapping[str, Entry] = {
         "convolution.conv_fwd",
         "convolution of 1-D to 3-D images in groups, with an expression of the sums and D tensors",
     ),
+    "mhc": Entry(
+        "mhc.mhc", "coefficients of hyper-connections: a product with norms, sigmoids and Sinkhorn's iterations"
+    ),
+    "mhc_coefficients": Entry(
+        "mhc.mhc_coefficients", "coefficients of hyper-connections of partial sums, the second step of mhc"
+    ),
+    "mhc_input": Entry("mhc.mhc_input", "what a layer reads of several streams, weighed by mhc's coefficients"),
+    "mhc_post": Entry("mhc.mhc_post", "several streams behind a layer, mixed by mhc's coefficients"),
     "sum_parts": Entry(
         "contraction.sum_parts",
         "an expression of sums of parts and D tensors, in a fixed order; the second step of split-K",

@@ -54,6 +54,11 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
     "streamk_gemm": {"m": (1, 64, 129), "n": (8, 64, 100), "k": (0, 40, 300), "block": ("64x64x32",),
                      "workgroups": (None, 1, 3, 5), "reduction": ("linear", "tree")},
     "sum_parts": {"parts": (1, 3, 9), "shape": ("64x64", "33x70", "2x3x64", "5"), "out": ("f16", "f32")},
+    "mhc": {"m": (0, 1, 40, 200), "c": (0, 8, 40, 70), "streams": (1, 4), "layout": ("RCR", "RRR"),
+            "split_k": (None, 1, 2), "ystride": (None, 100), "block": ("32x32x64",), "dtype": ("f16",)},
+    "mhc_input": {"m": (0, 1, 9), "c": (8, 64, 100, 1500), "streams": (1, 4), "stride": (None, 6400)},
+    "mhc_post": {"m": (0, 1, 9), "c": (8, 64, 100, 1500), "streams": (1, 4), "fstride": (None, 1600)},
+    "mhc_coefficients": {"parts": (1, 3, 9), "m": (0, 1, 16, 40), "streams": (3, 4), "ystride": (None, 100, 101)},
     "layernorm2d": {"m": (0, 1, 4, 33), "n": (0, 1, 60, 64, 72, 500, 9000, 10240), "stride": (None, 10304)},
     "rmsnorm2d": {"m": (1, 5, 16), "n": (7, 128, 1000, 1024)},
     "add_rmsnorm2d_rdquant": {"m": (1, 6), "n": (64, 96, 100)},
@@ -207,7 +212,7 @@ def test_other_choices_are_not_covered(name: str) -> None:
     spec = operator.spec(problem, GFX942)
     changed = 0
     fields = ("dtype", "out", "layout", "mask", "kinds", "expression", "op", "lse", "quant", "dtypes", "tile",
-              "bins", "unit", "sequences", "counted")  # fmt: skip
+              "bins", "unit", "sequences", "counted", "form")  # fmt: skip
     for field in fields:
         value = getattr(spec, field, None)
         if isinstance(value, str):

@@ -60,6 +60,34 @@ def test_memory_moves_every_array_once(name: str, chip: str) -> None:
     assert least_written <= written <= 1.02 * least_written
 
 
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx950"])
+@pytest.mark.parametrize("name", ["mhc_input", "mhc_post"])
+def test_streams_are_read_and_written_once(name: str, chip: str) -> None:
+    """Coefficients come by scalar loads, which are not counted here."""
+    operator, target = find_operator(name), get_target(chip)
+    problem = operator.problem(m=16, c=4096)
+    launch = operator.launch(problem, operator.spec(problem, target), target)
+    read, written = bytes_of_memory(record_operator(operator, problem, target, workgroups=math.prod(launch.grid)))
+    least = {array.name: array.nbytes for array in operator.arrays(problem) if array.name != "coefficients"}
+    assert written == least.pop("y")
+    assert read == sum(least.values())
+
+
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx950"])
+def test_rows_are_read_once_for_sums_and_squares(chip: str) -> None:
+    """The first kernel of `mhc`, of two blocks of columns; the parts of sums are written, and nothing else."""
+    operator, target = find_operator("mhc"), get_target(chip)
+    problem = operator.problem(m=64, c=1024, streams=4, split_k=2, block="64x16x64")
+    launch = operator.launch(problem, operator.spec(problem, target), target)
+    read, written = bytes_of_memory(record_operator(operator, problem, target, workgroups=math.prod(launch.grid)))
+    x, phi = operator.arrays(problem)[:2]
+    least = x.nbytes + phi.nbytes
+    assert launch.grid == (2, 1, 2)
+    assert least <= read <= 1.02 * least
+    (sums,) = operator.workspaces(problem, operator.spec(problem, target), target)
+    assert written <= 1.02 * sums.nbytes
+
+
 def test_it_is_the_caches_that_keep_what_belongs_to_columns() -> None:
     """With caches that hold no row, gamma and beta come from memory for every row."""
     operator, target = find_operator("layernorm2d"), get_target("gfx90a")

@@ -61,6 +61,11 @@ EMPTY: list[tuple[str, dict[str, Any]]] = [
     ("fused_moe", {"t": 0, "hidden": 70000}),
     ("fused_moe", {"t": 3, "hidden": 0}),
     ("moe_layer", {"t": 3, "inter": 0}),
+    ("mhc", {"m": 0, "c": 70000}),
+    ("mhc", {"m": 5, "c": 0}),
+    ("mhc_coefficients", {"m": 0, "parts": 70000}),
+    ("mhc_input", {"m": 5, "c": 0, "ystride": 8}),
+    ("mhc_post", {"m": 0, "c": 70000}),
     ("moe_gemm", {"n": 0, "k": 70000, "c_rows": "token"}),
     ("moe_gemm", {"k": 0, "c_rows": "token", "t": 5}),
 ]  # fmt: skip

@@ -112,7 +112,7 @@ def test_functions_on_arrays_load_no_operator_before_they_are_called() -> None:
     ran = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     loaded = json.loads(ran.stdout)
     operators = {name for name in loaded if name.startswith("ckmlir.ops.") and name.count(".") == 3}
-    constants = ("contraction.shuffle", "contraction.sparsity", "moe.routing")
+    constants = ("contraction.shuffle", "contraction.sparsity", "mhc.kinds", "moe.routing")
     assert operators <= {f"ckmlir.ops.{name}" for name in constants}
     assert not [name for name in loaded if name.startswith(("flydsl", "torch", "numba", "llvmlite", "ckmlir.lowering"))]
 

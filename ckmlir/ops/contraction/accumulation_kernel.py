@@ -37,6 +37,9 @@ class Accumulation(Protocol):
     def add(self, sums: Sequence[Tile], rows: Tile, columns: Sequence[Tile], scales: Sequence[Any]) -> list[Tile]:
         """The sums with the products of a step."""
 
+    def totals(self, sums: Sequence[Tile]) -> list[Tile]:
+        """The block of accumulators of every matrix B, behind the loop."""
+
 
 class Sums:
     """The matrix instructions' own sums."""
@@ -68,3 +71,7 @@ class Sums:
     def add(self, sums: Sequence[Tile], rows: Tile, columns: Sequence[Tile], scales: Sequence[Any]) -> list[Tile]:
         """See `Accumulation`."""
         return [mma(self.product, rows, one, sum_) for one, sum_ in zip(columns, sums, strict=True)]
+
+    def totals(self, sums: Sequence[Tile]) -> list[Tile]:
+        """See `Accumulation`."""
+        return list(sums)

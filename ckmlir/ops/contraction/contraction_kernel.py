@@ -158,7 +158,7 @@ class Products:
         a, *matrices = self.operands_of(self.spec, some)
         accumulation = accumulation_of(self.spec, self.product, some)
         sums = contract(accumulation, a, matrices, some.begin, some.end, self.schedule, begun)
-        return scaled_totals(self.spec, self.product, work, sums)
+        return scaled_totals(self.spec, self.product, work, accumulation.totals(sums))
 
     def _finds_zeros(self, work: Work) -> bool:
         """Whether a step along K reads zeros where A and B are said to have no rows: not of windows, nor where a list

@@ -122,6 +122,7 @@ class ContractionSpec(Spec):
             of which the length and the distance of rows of `down` are multiples.
         kept: elements along K of which LDS keeps the scales that `keepable` has (`ckmlir.ops.contraction.kept_scales`);
             0: each step brings its own.
+        beside: columns of C behind those of B: the first has the sums of the squares of A's rows, the others zeros.
     """
 
     operator: str
@@ -155,6 +156,7 @@ class ContractionSpec(Spec):
     taken: str = ""
     chain: Annotated[tuple[int, int], Counts(any)] = (0, 0)
     kept: Algorithm[int] = 0
+    beside: int = 0
 
     @property
     def name(self) -> str:
@@ -176,7 +178,7 @@ class ContractionSpec(Spec):
         if self.op:
             parts += [f"op{digest_of(self.op, 8)}", *(text.replace(":", "") for text in self.side)]
         parts += [f"chain{by(self.chain)}"] * any(self.chain)
-        parts += [f"kept{self.kept}"] * (self.kept > 0)
+        parts += [f"kept{self.kept}"] * (self.kept > 0) + [f"beside{self.beside}"] * (self.beside > 0)
         parts += [f"slices{by(self.slices)}"] * (math.prod(self.slices) > 1)
         return "_".join(parts + ([f"pad_{self.pad}"] if self.pad else []))
 

@@ -235,7 +235,10 @@ def array_view(
             kind = spec.held[1]
             depth = k if kind.packing is None else in_bytes(k, kind.packing)
             return shuffled_view(pointer, n, depth, pitch, spec.shuffled, kind.bytes)
-        return _with_k_second(pointer, *_lengths(spec, 1, n, k), pitch, k_contiguous=spec.layout[1] == "C")
+        columns = (n - spec.beside).maximum(0) if spec.beside else n
+        if spec.beside and spec.layout[1] == "R":
+            columns = columns.multiple_of(spec.align[1])
+        return _with_k_second(pointer, *_lengths(spec, 1, columns, k), pitch, k_contiguous=spec.layout[1] == "C")
     if name in spec.outputs:
         return view(pointer, (m, k if spec.behind else n), (given.ldc.multiple_of(spec.align[2]), 1))
     if name == "weights":

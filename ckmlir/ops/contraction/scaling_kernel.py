@@ -16,6 +16,7 @@ from ckmlir.ops.contraction.operands_kernel import exponent_of
 from ckmlir.ops.contraction.scale_sources_kernel import Columns, Place, Source, source_of
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.sparse_kernel import Indexed, index_view
+from ckmlir.ops.contraction.squares_kernel import SumsWithSquares
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.targets.mfma import SCALED_BLOCK
 
@@ -126,6 +127,8 @@ def accumulation_of(spec: ContractionSpec, product: Mma, work: Work) -> Accumula
     count = spec.products
     if spec.sparse:
         return Indexed(product, spec.waves, spec.block, index_view(spec, work), work.row)
+    if spec.beside:
+        return SumsWithSquares(product, spec.waves, spec.block, work.sizes["n"] - spec.beside - work.column)
     places = _places(spec, product, work, lambda one: one.group > 0)
     if not places:
         return Sums(product, spec.waves, spec.block, count)

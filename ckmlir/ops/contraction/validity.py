@@ -46,6 +46,8 @@ from ckmlir.ops.tensors.linearity import is_linear
 from ckmlir.ops.tensors.tiling import STRIDED, UNIT
 from ckmlir.targets import Target
 
+SQUARED = ("f16", "bf16", "f32")
+"""Types of A's whose rows' squares are added beside the sums."""
 CLASS_SINKS = ("store", "partial", "atomic")
 """Where places of images are in classes."""
 SCALED_WALKS = ("grid", "table", "persistent", "experts")
@@ -228,6 +230,18 @@ def _sparse(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
         yield Reason("sparse", spec.sparse, "a sparse A is of one plain product", "expected no batch and no table")
 
 
+def _beside(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+    """Whether the rows whose squares are added are those of a plain matrix of floats, and C is the sums."""
+    if not spec.beside:
+        return
+    if spec.beside < 0:
+        yield Reason("beside", spec.beside, "no number of columns", "expected 0 or more")
+    plain = not (spec.batch or spec.merged or spec.sources or spec.scaling or spec.windows or spec.sparse)
+    bare = not (spec.shuffled or spec.taken or spec.b_dtype or spec.op) and spec.products == 1
+    if not (plain and bare and spec.walk == "grid" and spec.dtype in SQUARED):
+        yield Reason("beside", spec.beside, "squares are of the rows of one plain product of floats", "expected 0")
+
+
 def _chain(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether a second product takes whole blocks of C of experts, and memory adds what comes of it."""
     if not any(spec.chain):
@@ -298,7 +312,7 @@ def _sink(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
 
 CHECKS: tuple[tuple[Check, ...], ...] = (
     (_choices, _described, _numbers, _pad_letters),
-    (_expression, _merged, _walk, _windows, _sources, _scaling, _sparse, _chain),
+    (_expression, _merged, _walk, _windows, _sources, _scaling, _sparse, _beside, _chain),
     (_narrow_floats, _sink),
     (matrix_instruction, alignment, fragment_order),
     (slices, phases),

@@ -191,6 +191,8 @@ def known_sizes(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scal
         del rows[0]  # of what is kept: that every two of it are four of K says nothing of the last
     if spec.shuffled:
         del rows[1]  # rows of tiles, filled up
+    if spec.beside:
+        del rows[1]  # which are shorter than those of C
     if spec.merged:
         rows.clear()
     elif spec.sources or spec.is_depthwise:
