@@ -35,6 +35,7 @@ from ckmlir.nn.flash import (
     flash_attn_with_kvcache,
 )
 from ckmlir.nn.grouped import grouped_matmul
+from ckmlir.nn.hyper_connections import mhc, mhc_post, mhc_pre
 from ckmlir.nn.indexed import argsort, cumsum, histogram, nonzero, scatter_rows, segment_sum, sort
 from ckmlir.nn.kinds_of_attention import hstu_attention, sage_attention, sparse_attention
 from ckmlir.nn.pooling import avg_pool1d, avg_pool2d, avg_pool3d, im2col, max_pool1d, max_pool2d, max_pool3d
@@ -113,6 +114,9 @@ __all__ = [
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "mhc",
+    "mhc_post",
+    "mhc_pre",
     "moe",
     "nonzero",
     "permute",

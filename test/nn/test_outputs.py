@@ -51,6 +51,11 @@ IDS = np.random.default_rng(2).permuted(np.tile(i32(0, 1, 2, 3), (16, 1)), axis=
 WEIGHTS = np.random.default_rng(4).random((16, 2), np.float32)
 TABLE, STARTS = i32([0, 1, 2]), [0, 10, 24]
 ONES = np.ones(1, np.float32)
+MIXED = (
+    *same((16, 2, 64), (8, 128)),
+    *(one.astype(np.float32) for one in same((3,), (8,), (16, 8))),
+)
+"""Two streams, phi, alpha, bias, and coefficients."""
 
 
 def attended(put: Put) -> list[Any]:
@@ -158,6 +163,9 @@ CASES: dict[str, Callable[..., Any]] = {
     "max_pool1d": lambda put, **out: nn.max_pool1d(put(LINES), 2, return_indices=True, **out),
     "max_pool2d": lambda put, **out: nn.max_pool2d(put(IMAGES), 2, return_indices=True, channels_last=True, **out),
     "max_pool3d": lambda put, **out: nn.max_pool3d(put(VOLUMES), 2, **out),
+    "mhc": lambda put, **out: nn.mhc(*map(put, MIXED[:4]), **out),
+    "mhc_post": lambda put, **out: nn.mhc_post(*map(put, (MIXED[0], X, MIXED[4])), **out),
+    "mhc_pre": lambda put, **out: nn.mhc_pre(*map(put, MIXED[:4]), **out),
     "moe": lambda put, **out: nn.moe(put(X), *map(put, EXPERTS.values()), put(Y[:, :4].copy()), 2, **out),
     "nonzero": lambda put, **out: nn.nonzero(put(np.where(X > 0, X, 0)), **out),
     "permute": lambda put, **out: nn.permute(put(X), (1, 0), **out),
