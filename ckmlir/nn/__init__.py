@@ -39,7 +39,7 @@ from ckmlir.nn.hyper_connections import mhc, mhc_post, mhc_pre
 from ckmlir.nn.indexed import argsort, cumsum, histogram, nonzero, scatter_rows, segment_sum, sort
 from ckmlir.nn.kinds_of_attention import hstu_attention, sage_attention, sparse_attention
 from ckmlir.nn.pooling import avg_pool1d, avg_pool2d, avg_pool3d, im2col, max_pool1d, max_pool2d, max_pool3d
-from ckmlir.nn.predicted_attention import predict_blocks
+from ckmlir.nn.predicted_attention import predict_blocks, sparge_attention
 from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
 from ckmlir.nn.quantization import dequantize, quantize
 from ckmlir.nn.quantized_norms import add_rms_norm_quantize
@@ -137,6 +137,7 @@ __all__ = [
     "softmax",
     "sort",
     "sort_experts",
+    "sparge_attention",
     "sparse_attention",
     "swiglu",
     "topk",

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ckmlir.nn import plain
-from ckmlir.nn.attention import packed_channels, strides_key, strides_of
+from ckmlir.nn.attention import (
+    UNBOUNDED,
+    outputs_of,
+    packed_channels,
+    read_batches,
+    slopes_of,
+    strides_key,
+    strides_of,
+    written_key,
+)
+from ckmlir.nn.attention import VARYING as OF_ATTENTION
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.plain import checked
@@ -47,23 +58,66 @@ def predict_blocks(
     """
     call = Call(stream)
     arrays, keys = _read(call, q, k, layout)
-    lengths = plain.numbers("block_size", block_size)
-    if len(lengths) != 2 or min(lengths) < 1:
-        raise DeviceError(f"block_size={lengths}: expected queries and keys of a block")
-    sizes = (int(str(keys[name])) for name in ("sq", "sk"))
-    down, across = (-(-length // size) for length, size in zip(sizes, lengths, strict=True))
-    heads = int(str(keys["h"]))
-    if thresholds is not None:
-        arrays["thresholds"] = call.read("thresholds", thresholds).require(shape=(heads, 2), dtype="f32").contiguous()
     keys |= {
-        "block_q": lengths[0], "block_k": lengths[1], "topk": topk, "cdfthreshd": cdfthreshd,
-        "simthreshd1": simthreshd1, "by_head": thresholds is not None, "smooth": smooth, "first": first,
+        **_wanted(block_size, topk, cdfthreshd, simthreshd1), "smooth": smooth, "first": first,
         "mask": "bottom_right" if causal else "none", "scale": scale, "lists": return_lists,
     }  # fmt: skip
+    inputs: dict[str, Given | None] = {**arrays, **_thresholds(call, thresholds, keys)}
+    heads, *sizes = (int(str(keys[name])) for name in ("h", "sq", "sk", "block_q", "block_k"))
+    down, across = (-(-length // size) for length, size in zip(sizes[:2], sizes[2:], strict=True))
     shape = arrays["q"].shape[0], heads, down, across
     lists = {"block_list": (shape, "i32"), "block_counts": (shape[:3], "i32")} if return_lists else {}
     outputs = call.outputs(out, block_map=(shape, "i8"), **lists)
-    return outputs.of(call.run("predict_blocks", keys, {**arrays}, outputs.given, varying=VARYING))
+    return outputs.of(call.run("predict_blocks", keys, inputs, outputs.given, varying=VARYING))
+
+
+@checked
+def sparge_attention(
+    q: Any, k: Any, v: Any, *, block_size: tuple[int, int] = (64, 128), topk: float | None = None,
+    cdfthreshd: float = 0.98, simthreshd1: float = 0.6, thresholds: Any = None, smooth: bool = False,
+    first: bool = False, pv_threshold: float | None = None, causal: bool = False, window: Sequence[int] = UNBOUNDED,
+    scale: float | None = None, softcap: float = 0.0, alibi_slopes: Any = None, layout: str = "bshd",
+    return_lse: bool = False, out: Any = None, stream: object = None,
+) -> Any:  # fmt: skip
+    """`attention` to the blocks of keys that `predict_blocks` finds for each block of queries: SpargeAttn.
+
+    Args:
+        q, k, v, causal, window, scale, softcap, alibi_slopes, layout, return_lse, out: as for `attention`.
+        block_size: queries and keys of a block, powers of two, from 64 and 32.
+        topk, cdfthreshd, simthreshd1, thresholds, smooth, first: as for `predict_blocks`.
+        pv_threshold: as for `sparse_attention`.
+
+    Returns, and errors: as `attention`.
+    """
+    call = Call(stream)
+    arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout)
+    b, h, rows = (int(str(keys[name])) for name in ("b", "h", "sq"))
+    shape = (*arrays["q"].shape[:3], arrays["v"].shape[3])
+    keys |= {**_wanted(block_size, topk, cdfthreshd, simthreshd1), "smooth": smooth, "first": first}
+    keys |= {"pv_threshold": pv_threshold, "lse": return_lse, "soft_cap": softcap or None}
+    inputs: dict[str, Given | None] = {**arrays, **_thresholds(call, thresholds, keys)}
+    outputs = outputs_of(call, out, shape, arrays["q"].dtype, (b, h, rows) if return_lse else None)
+    keys |= written_key("o", outputs.given["o"], layout)
+    inputs["slopes"] = slopes_of(call, alibi_slopes, b, h, keys)
+    return outputs.of(call.run("sparge_attention", keys, inputs, outputs.given, varying=OF_ATTENTION))
+
+
+def _wanted(block_size: Any, topk: float | None, cdfthreshd: float, simthreshd1: float) -> dict[str, object]:
+    """The keys of blocks, and of how many are taken. Raises DeviceError for another number of sizes."""
+    lengths = plain.numbers("block_size", block_size)
+    if len(lengths) != 2 or min(lengths) < 1:
+        raise DeviceError(f"block_size={lengths}: expected queries and keys of a block")
+    sizes = {"block_q": lengths[0], "block_k": lengths[1]}
+    return {**sizes, "topk": topk, "cdfthreshd": cdfthreshd, "simthreshd1": simthreshd1}
+
+
+def _thresholds(call: Call, thresholds: Any, keys: dict[str, object]) -> dict[str, Given]:
+    """Those of each head, if there are any, noted among the keys."""
+    if thresholds is None:
+        return {}
+    keys["by_head"] = True
+    given = call.read("thresholds", thresholds).require(shape=(int(str(keys["h"])), 2), dtype="f32")
+    return {"thresholds": given.contiguous()}
 
 
 def _read(call: Call, q: Any, k: Any, layout: str) -> tuple[dict[str, Given], dict[str, object]]:

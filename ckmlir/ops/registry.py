@@ -184,6 +184,10 @@ OPERATORS: Mapping[str, Entry] = {
         "attention.prediction.predict_blocks",
         "which blocks of keys each block of queries attends to, from the means of both (SpargeAttn)",
     ),
+    "sparge_attention": Entry(
+        "attention.sparge_attention",
+        "attention forward over the blocks of keys that matter to each block of queries by prediction (SpargeAttn)",
+    ),
     "sage_attention": Entry(
         "attention.sage_attention",
         "attention forward with Q and K in i8 or fp8 by blocks with scales, V in fp8, f16 or bf16",

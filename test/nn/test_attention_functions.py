@@ -166,6 +166,10 @@ def test_predicted_blocks(session: nn.Session, put: Put) -> None:
     all_of_one = put(np.array([[0.5, 0.9], [1, 0.9]], np.float32))
     taken = exact(nn.predict_blocks(put(q), put(k), thresholds=all_of_one, **options)[0])
     assert taken[0, 1].all() and not taken[0, 0].all()
+    v, block = normal(1, 150, 1, D), {"block_size": (64, 64), "cdfthreshd": 0.9}
+    seen = np.broadcast_to(np.repeat([True, False, True], 64)[:150], (2, 100, 150))
+    expected = attended(q[0], k[0], v[0], False, extra=seen)[None]
+    assert_close(nn.sparge_attention(put(q), put(k), put(v), **block), expected)
 
 
 @homes

@@ -188,6 +188,7 @@ CASES: dict[str, Callable[..., Any]] = {
     "softmax": lambda put, **out: nn.softmax(put(X), 0, **out),
     "sort": lambda put, **out: nn.sort(put(X), 0, **out),
     "sort_experts": routed,
+    "sparge_attention": lambda put, **out: nn.sparge_attention(put(Q), put(K), put(V), return_lse=True, **out),
     "sparse_attention": lambda put, **out: nn.sparse_attention(
         put(Q), put(K), put(V), put(np.ones((1, 2, 1, 1), np.int8)), return_lse=True, **out),
     "swiglu": lambda put, **out: nn.swiglu(put(X), put(W), put(Y), **out),

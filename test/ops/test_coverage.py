@@ -125,6 +125,8 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
     "block_means": {"b": (0, 1, 2), "h": (1, 2), "s": (0, 1, 64, 70, 300), "d": (64,), "layout": ("bhsd", "bshd")},
     "predict_blocks": {"b": (1, 2), "h": (2,), "hk": (1, 2), "sq": (0, 1, 70, 200), "sk": (0, 33, 128, 300), "d": (64,),
                        "mask": ("none", "bottom_right"), "topk": (None, 0.5), "lists": (0, 1)},
+    "sparge_attention": {"b": (1, 2), "h": (2,), "hk": (1, 2), "sq": (1, 70, 200), "sk": (0, 33, 128, 300), "d": (64,),
+                         "mask": ("none", "bottom_right"), "topk": (None, 0.5), "block_k": (64, 128)},
     "cumsum": {"m": (0, 1, 5), "n": (0, 7, 64, 300), "along": ("rows", "columns"), "stride": (None, 304)},
     "gather_rows": {"rows": (0, 9), "m": (0, 1, 37), "n": (0, 8, 37, 600), "stride": (None, 608)},
     "scatter_rows": {"rows": (0, 9), "m": (0, 1, 37), "n": (0, 8, 37, 600), "stride": (None, 608)},
