@@ -11,8 +11,9 @@ from ckmlir.diagnostics import position_of
 from ckmlir.dialect import compute, regions
 from ckmlir.dialect.anew import SCALARS
 from ckmlir.dialect.anew import anew as taken_anew
-from ckmlir.dialect.build import create, string, value
+from ckmlir.dialect.build import create, value
 from ckmlir.dialect.divisors import constant_of
+from ckmlir.dialect.held import held as taken_held
 from ckmlir.dialect.promise import promise
 from ckmlir.dialect.scalars import bits, is_float, name_of
 from ckmlir.dialect.types import TileType, is_tile, tile_of
@@ -153,8 +154,7 @@ class Pointer(Traced):
         """The same pointer, computed here and kept in two scalar registers. Else LLVM computes it where it is used, and
         keeps all that it is computed of until then.
         """
-        same = {"asm_string": string(""), "constraints": string("=s,0"), "has_side_effects": ir.UnitAttr.get()}
-        return Pointer(value("llvm.inline_asm", self.value.type, [self.value], same), self.element, self.alignment)
+        return Pointer(taken_held(self.value), self.element, self.alignment)
 
     @located
     def to(self, name: str) -> Pointer:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.held import hands_on
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.branches import received
 from ckmlir.lowering.kernel_arguments import KernelArguments
@@ -148,14 +149,9 @@ class _Lanes:
             seen.add(one)
             if op is None:
                 waiting += self._handed[one]  # of an argument of the kernel there is nothing
-            elif op.name in SHARING or _hands_on(op):
+            elif op.name in SHARING or hands_on(op):
                 waiting += op.operands
             else:
                 return False
         self._shared |= seen
         return True
-
-
-def _hands_on(op: ir.Operation) -> bool:
-    """Whether an operation is empty assembly for a scalar register."""
-    return op.name == "llvm.inline_asm" and '"=s,0"' in str(op.attributes["constraints"])

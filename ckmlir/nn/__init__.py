@@ -48,6 +48,7 @@ from ckmlir.nn.scaled import linear_int4, scaled_grouped_matmul, scaled_linear, 
 from ckmlir.nn.scaled_gated import scaled_grouped_swiglu, scaled_swiglu
 from ckmlir.nn.session import Session, asarray, current, empty, use
 from ckmlir.nn.shuffled import linear_shuffled, shuffle_weight
+from ckmlir.nn.state_space import ssd
 from ckmlir.nn.tensors import cast, contiguous, elementwise, embedding, embedding_bag, permute, reduce, transpose
 from ckmlir.nn.transposed_convolutions import conv_transpose1d, conv_transpose2d, conv_transpose3d
 
@@ -139,6 +140,7 @@ __all__ = [
     "sort_experts",
     "sparge_attention",
     "sparse_attention",
+    "ssd",
     "swiglu",
     "topk",
     "topk_softmax",

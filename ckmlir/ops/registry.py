@@ -215,6 +215,9 @@ OPERATORS: Mapping[str, Entry] = {
         "attention.backward.fmha_bwd",
         "attention backward: dQ, dK and dV, with masks, grouped heads, group mode, bias, ALiBi and dropout",
     ),
+    "ssd_fwd": Entry(
+        "state_space.ssd_fwd", "forward pass of Mamba-2's state space duality, with skip, gate, first and last state"
+    ),
     "ragged_tiles": Entry("ragged.ragged_tiles", "the table of tiles of rows of different lengths"),
     "ragged_row_sums": Entry("ragged.ragged_row_sums", "sums of rows of different lengths; an example of workspaces"),
     "reduce": Entry(

@@ -142,6 +142,13 @@ BACKWARD_KEYS: Mapping[str, str] = {
 """Of its loop over keys, for few queries: stages of `backward/keys_loop_kernel.differentiate_keys`, LDS tensors k,
 k_across, ds, and random with dropout."""
 
+SSD: Mapping[str, str] = {
+    "prefetch": "schedule prefetch 1; ahead load 1",
+    "unpipelined": "schedule unpipelined 1",
+}
+"""Of the loop over blocks of places of `ssd_fwd`. Stages load, to_lds, earlier, scores, within, out, update; LDS
+tensors b, b_across, x, state, sums, factors, weights."""
+
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Schedule:

@@ -92,6 +92,7 @@ def scaled_matrices(put: Put) -> list[Any]:
 
 
 PAGES = [one.reshape(3, 8, 2, 32) for one in (K, V)]
+STEPS = np.full(Q.shape[:3], 0.25, np.float32)
 SAGE = [i8(1, 24, 2, 32), i8(1, 24, 2, 32), V, *[np.full((1, 2, 1), 0.01, np.float32)] * 2]
 
 CASES: dict[str, Callable[..., Any]] = {
@@ -191,6 +192,7 @@ CASES: dict[str, Callable[..., Any]] = {
     "sparge_attention": lambda put, **out: nn.sparge_attention(put(Q), put(K), put(V), return_lse=True, **out),
     "sparse_attention": lambda put, **out: nn.sparse_attention(
         put(Q), put(K), put(V), put(np.ones((1, 2, 1, 1), np.int8)), return_lse=True, **out),
+    "ssd": lambda put, **out: nn.ssd(put(Q), *map(put, (-STEPS, STEPS)), put(K), put(K), return_state=True, **out),
     "swiglu": lambda put, **out: nn.swiglu(put(X), put(W), put(Y), **out),
     "topk": lambda put, **out: nn.topk(put(X), 3, **out),
     "topk_softmax": lambda put, **out: nn.topk_softmax(put(X), 3, **out),

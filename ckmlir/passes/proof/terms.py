@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 from ckmlir.dialect.build import producer
+from ckmlir.dialect.held import hands_on
 from ckmlir.dialect.memory import INVARIANT
 from ckmlir.mlir import ir
 
@@ -198,7 +199,7 @@ def memory_root(op: ir.Operation, function: ir.Operation) -> int | None:
     value: ir.Value = op.operands[1 if op.name in EFFECTS else 0]
     while not isinstance(value, ir.BlockArgument):
         owner = producer(value)
-        if owner is None or owner.name not in ADDRESSES:
+        if owner is None or (owner.name not in ADDRESSES and not hands_on(owner)):
             return None
         value = owner.operands[0]
     if value.owner != function.regions[0].blocks[0] or "arg_attrs" not in function.attributes:

@@ -1,0 +1,1 @@
+"""Recurrences with a state that is a matrix: Mamba-2."""
