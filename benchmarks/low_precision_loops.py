@@ -33,6 +33,8 @@ LOOPS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("gemm_quant", {"b_dtype": "i4"}),
     ("gemm_int4", {}),
     ("gemm_int4", {"shuffled": 32}),
+    ("gemm_fp4", {}),
+    ("gemm_fp4", {"dtype": "bf16"}),
     ("mx_gemm", TILES),
     ("mx_gemm", {"dtype": "fp6", **TILES}),
     ("mx_gemm", {"dtype": "fp4", **TILES}),

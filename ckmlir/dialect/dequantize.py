@@ -1,4 +1,4 @@
-"""Integers in bytes as the numbers that they stand for: less a zero point, times a scale."""
+"""Elements of four bits as the numbers that they stand for: integers less a zero point, and times a scale."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,9 @@ from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
 
 SCALED = ("f16", "bf16", "f32")
-"""What scales are, and what integers become with one."""
+"""What scales are, and what elements become with one."""
+POWERS = "f8E8M0FNU"
+"""What scales of fp4 may be besides."""
 SHIFTED = ("i8", "f8E4M3FN", "f8E4M3FNUZ")
 """What they become without, which holds differences of two exactly."""
 
@@ -29,11 +31,11 @@ class Operands(NamedTuple):
 
 class DequantizeOp(Ck.Operation, name="dequantize", traits=[ext.Pure]):
     """`ck.dequantize %bytes, %zeros, %scales {format}`: the integers in a tile of bytes less their zero points, times
-    their scales; the last dimension grows. Either may be missing.
+    their scales; the last dimension grows. Either may be missing. Or the fp4 in it times scales.
 
     With scales, in f32 and rounded once to f16, bf16 or f32; zero points have the scales' type. In bf16 nothing is
-    promised of what is beyond 2^100, and what is below 2^-126 may become 0. Without, i8 or fp8: zero points are i8, and
-    numbers of the format themselves.
+    promised of what is beyond 2^100, and what is below 2^-126 may become 0, unless scales are powers of two. Without,
+    i8 or fp8: zero points are i8, and numbers of the format themselves.
     """
 
     source: ext.Operand[Any]
@@ -63,7 +65,8 @@ class DequantizeFragmentOp(Ck.Operation, name="dequantize_fragment", traits=[ext
         zeros, scales = (None if one is None else one.type for one in parts[1:])
         for one in (octets, result, zeros, scales):
             expect(one is None or isinstance(one, ir.VectorType), f"takes vectors, not {one}")
-        _check_types(octets.element_type, result.element_type, *(one and one.element_type for one in (zeros, scales)))
+        types = octets.element_type, result.element_type, *(one and one.element_type for one in (zeros, scales))
+        _check_types(packing, *types)
         count = octets.shape[0]
         for one in (result, zeros, scales):
             wanted = packing.count(count)
@@ -75,7 +78,7 @@ def check(op: Any) -> None:
     packing, parts = _packing_of(op), operands_of(op)
     source, result = tile_of(parts.octets), described_as(op.operation.results[0].type, TileType)
     beside = [None if one is None else tile_of(one) for one in (parts.zeros, parts.scales)]
-    _check_types(source.element, result.element, *(one and one.element for one in beside))
+    _check_types(packing, source.element, result.element, *(one and one.element for one in beside))
     expect(len(source.lengths) > 0, "elements share bytes along the last dimension, and a tile of one has none")
     wanted = (*source.lengths[:-1], packing.count(source.lengths[-1]))
     for what, tile in zip(("elements", "zero points", "scales"), (result, *beside), strict=True):
@@ -96,24 +99,28 @@ def operands_of(op: Any) -> Operands:
 
 def _packing_of(op: Any) -> Packing:
     packing = packing_of(op)
-    expect(packing.is_integer, "integers have zero points and scales, floats have not")
+    expect(packing.bits == 4, f"elements are of 4 bits, and these are of {packing.bits}")
     return packing
 
 
-def _check_types(octets: ir.Type, element: ir.Type, zeros: ir.Type | None, scales: ir.Type | None) -> None:
+def _check_types(
+    packing: Packing, octets: ir.Type, element: ir.Type, zeros: ir.Type | None, scales: ir.Type | None
+) -> None:
+    expect(packing.is_integer or zeros is None, "integers have zero points, floats have not")
     able = SHIFTED if scales is None else SCALED
     expect(
         str(octets) == "i8" and str(element) in able,
         f"bytes are i8 and elements {' or '.join(able)}, not {octets} and {element}",
     )
     expect(zeros is not None or scales is not None, "needs zero points or scales; without, ck.unpack has the integers")
-    expect(scales is None or str(scales) in SCALED, f"scales are {' or '.join(SCALED)}, not {scales}")
+    powers = (POWERS,) * (not packing.is_integer)
+    expect(scales is None or str(scales) in (*SCALED, *powers), f"scales are {' or '.join(SCALED)}, not {scales}")
     wanted = "i8" if scales is None else str(scales)
     expect(zeros is None or str(zeros) == wanted, f"zero points are {wanted}, not {zeros}")
 
 
 def dequantize(source: ir.Value, format_: str, element: ir.Type, zeros: Any = None, scales: Any = None) -> ir.Value:
-    """A tile of bytes as what its integers stand for."""
+    """A tile of bytes as what its elements stand for."""
     tile, packing = tile_of(source), PACKED[format_]
     lengths = (*tile.lengths[:-1], packing.count(tile.lengths[-1]))
     lies = None if tile.distribution is None else elements_over(tile.distribution, packing)
@@ -123,7 +130,7 @@ def dequantize(source: ir.Value, format_: str, element: ir.Type, zeros: Any = No
 def dequantize_fragment(
     source: ir.Value, format_: str, element: ir.Type, zeros: Any = None, scales: Any = None
 ) -> ir.Value:
-    """A vector of bytes as what its integers stand for."""
+    """A vector of bytes as what its elements stand for."""
     wide = vector_type(PACKED[format_].count(source.type.shape[0]), element)
     return _created("ck.dequantize_fragment", wide, source, format_, zeros, scales)
 

@@ -54,11 +54,13 @@ def dequantize(
     tile: Tile, name: str, element: str, *, zeros: Tile | None = None, scales: Tile | None = None, axis: int = -1
 ) -> Tile:
     """The packed integers (i4, u4) in a tile of bytes less their zero points, times their scales: tiles with as many
-    elements, of which one may be missing. They share bytes along a dimension, by default the last.
+    elements, of which one may be missing; or the fp4 in it times their scales. They share bytes along a dimension, by
+    default the last.
 
     With scales, in f32 and rounded once to f16, bf16 or f32; zero points have the scales' type, f16, bf16 or f32. In
-    bf16 nothing is promised of what is beyond 2^100, and what is below 2^-126 may become 0. Without scales, i8 or fp8;
-    zero points are i8, and numbers of the packed type themselves.
+    bf16 nothing is promised of what is beyond 2^100, and what is below 2^-126 may become 0, unless the scales are
+    powers of two (e8m0), which those of fp4 may be. Without scales, i8 or fp8; zero points are i8, and numbers of the
+    packed type themselves.
 
     Raises:
         TracingError: no such format, neither zero points nor scales, or types or lengths that do not fit.

@@ -1,4 +1,4 @@
-"""Integers of 4 bits as the numbers that they stand for: less a zero point, times a scale.
+"""Elements of 4 bits as the numbers that they stand for: integers less a zero point, and times a scale.
 
 f16 is rounded by mixed multiply-adds, which read f32 or either half of a register as f16 and write either half, so
 that elements get into order (CDNA3 ISA, VOP3P, v_fma_mixlo_f16). With scales of 16 bits these read the integer itself,
@@ -10,6 +10,9 @@ Else integers become f32, and are scaled in pairs. Where the chip has fp8, whose
 the least denormal, two become f32 at once: those without a sign, and those with one, turned around, where 8 more can
 be taken away exactly. Others with a sign do, divided by 16, by the instruction for offsets, from any byte (VOP1,
 v_cvt_off_f32_i4; SDWA), and without one by v_cvt_f32_ubyte. i8 has arithmetic on four bytes (`octets`).
+
+fp4 become f32 by the chip's instructions; where it has none, f16 by a table (`halves`), which multiply-adds read. Times
+a power of two they have two significant bits, and bf16, whose least denormal is 2^-133, has all that f32 has.
 """
 
 from __future__ import annotations
@@ -19,15 +22,15 @@ from typing import NamedTuple
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import constant_real, constant_value, text_of, value
-from ckmlir.dialect.dequantize import operands_of
+from ckmlir.dialect.dequantize import POWERS, operands_of
 from ckmlir.dialect.packing import PACKED, Packing
-from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.scalars import bits, name_of
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.convert import convert, paired_halves, rounded_above, to_eight_bit, unlimited, upper_halves
-from ckmlir.lowering.halves import A_WORD, codes, number
+from ckmlir.lowering.halves import A_WORD, codes, number, pairs_of_fp4
 from ckmlir.lowering.octets import octets
-from ckmlir.lowering.packed import LEAST, LOW, pair_of_fp8, words_of
+from ckmlir.lowering.packed import LEAST, LOW, pair_of_fp8, unpacked_pairs, words_of
 from ckmlir.lowering.storage import bitcast
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
@@ -55,6 +58,8 @@ def lower_dequantize(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     packing, parts, result = PACKED[text_of(op, "format")], operands_of(op), op.results[0].type
     words, count = words_of(parts.octets), packing.count(vectors.length_of(parts.octets))
     element = result.element_type
+    if not packing.is_integer:
+        return [_floats(state, op, packing, words, count)]
     if str(element) == "i8":
         return [octets(packing, words, count, result, parts.zeros)]
     scales, zeros = (None if one is None else convert(state, op, one, ir.F32Type.get()) for one in parts[:0:-1])
@@ -85,6 +90,37 @@ def lower_dequantize(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     if scales is None:
         return [to_eight_bit(state, whole, element, limited=unlimited)]
     return [convert(state, op, whole, element)]
+
+
+def _floats(
+    state: Lowering, op: ir.Operation, packing: Packing, words: Sequence[ir.Value], count: int
+) -> ir.Value:
+    """fp4 times scales."""
+    given, element = operands_of(op).scales, op.results[0].type.element_type
+    scales, none = convert(state, op, given, ir.F32Type.get()), _constant(-0.0)
+    if state.target.has("scaled_convert"):
+        wide = unpacked_pairs(words, count)
+        factors: list[tuple[ir.Value, int | None]] = [(vectors.element(wide, place), None) for place in range(count)]
+    else:
+        pairs = [pair for word in words for pair in pairs_of_fp4(packing, word)]
+        factors = [(pairs[place // 2], place % 2) for place in range(count)]
+    products = [_Product(*one, vectors.element(scales, place), none) for place, one in enumerate(factors)]
+    if str(element) == "f16":
+        return _rounded(products)
+    found = vectors.from_elements([_product(one) for one in products])
+    if str(element) == "f32" or state.target.has("packed_bf16_convert"):
+        return convert(state, op, found, element)
+    if name_of(given.type.element_type) == POWERS:
+        return paired_halves(found)
+    return paired_halves(_joined([rounded_above(one) for (one,) in _in_pairs(found)], range(count)))
+
+
+def _product(one: _Product) -> ir.Value:
+    """In f32."""
+    if one.half is None:
+        return value("arith.mulf", one.times.type, [one.factor, one.times])
+    text = f"v_fma_mix_f32 $0, $1, $2, $3 op_sel:[{one.half},0,0] op_sel_hi:[1,0,0]"
+    return assembly(one.times.type, [one.factor, one.times, one.plus], text, "=v,v,v,v")
 
 
 def _denormals(packing: Packing, words: Sequence[ir.Value], scales: ir.Value, zeros: ir.Value | None) -> ir.Value:

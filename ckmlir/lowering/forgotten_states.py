@@ -3,9 +3,10 @@
 A matrix instruction that does not sum in place reads C until its last passes; nothing may overwrite C before that, nor
 read the result. LLVM comes to each block once (`matrix_distances.py`), so that behind a branch around a few
 instructions it may count these though waves go around them. And it does not look into inline assembly, which takes
-integers of 4 bits apart. Which instructions sum in place and what comes next only the code shows: of some 450 woven
-kernels of attention one lacked two states, and so did a product with 4-bit weights. So the code of kernels with such
-branches or such assembly is checked, and compiled once more with wait states in front of them if any are missing.
+elements of 4 bits apart: neither what it overwrites counts nor what it writes for a matrix instruction that follows.
+Which instructions sum in place and what comes next only the code shows: of some 450 woven kernels of attention one
+lacked two states, and so did a product with 4-bit weights. So the code of kernels with such branches or such assembly
+is checked, and compiled once more with wait states in front of them, and behind assembly, if any are missing.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ class Doubtful(NamedTuple):
         return bool(self.branches or self.assemblies)
 
     def wait(self, states: int) -> None:
-        """Put so many wait states in front of each. Behind a branch LLVM would put other instructions in front of them.
+        """Put so many wait states in front of each, and behind assembly. Behind a branch LLVM would put other
+        instructions in front of them.
         """
         for branch in self.branches:
             with ir.InsertionPoint(branch), branch.location:
                 fence("none")
                 wait(states)
         for assembly in self.assemblies:
-            text = f"{nops(states)}\n{text_of(assembly, TEXT)}"
+            text = f"{nops(states)}\n{text_of(assembly, TEXT)}\n{nops(states)}"
             assembly.attributes[TEXT] = ir.StringAttr.get(text, context=assembly.context)
 
 

@@ -31,12 +31,13 @@ ZERO = 0x0C
 
 def halves(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Value:
     """So many elements of the words, as a vector of f16."""
-    pairs = [pair for word in words for pair in (_integers(packing, word) if packing.is_integer else _floats(word))]
+    pairs_of = _pairs_of_integers if packing.is_integer else pairs_of_fp4
+    pairs = [pair for word in words for pair in pairs_of(packing, word)]
     f16s = bitcast(vectors.from_elements(pairs), vectors.vector_type(2 * len(pairs), ir.F16Type.get()))
     return vectors.part(f16s, 0, count)
 
 
-def _integers(packing: Packing, word: ir.Value) -> list[ir.Value]:
+def _pairs_of_integers(packing: Packing, word: ir.Value) -> list[ir.Value]:
     """Of each byte its two, in both halves of a register: one in the lowest bits, one above them. Two's complement with
     the sign turned around is 8 more.
     """
@@ -64,8 +65,10 @@ def codes(packing: Packing, word: ir.Value, mask: int, beside: int = 0) -> ir.Va
     return assembly(_i32(), [word, number(ones), number(zeros)], "v_bfi_b32 $0, $1, $2, $3", "=v,v,s,v")
 
 
-def _floats(word: ir.Value) -> list[ir.Value]:
-    """Upper bytes of elements 0, 2, 4, 6 and of the others, then two of each in order."""
+def pairs_of_fp4(_: Packing, word: ir.Value) -> list[ir.Value]:
+    """The fp4 of a word as f16, two in each: upper bytes of elements 0, 2, 4, 6 and of the others, then two of each in
+    order.
+    """
     shifted, upper = arith.shrui(word, number(4)), []
     for source, sign in ((word, arith.shli(word, number(4))), (shifted, word)):
         low, high = map(number, MAGNITUDES)

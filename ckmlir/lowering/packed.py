@@ -59,7 +59,7 @@ def _wide(state: Lowering, name: str, words: Sequence[ir.Value], count: int) -> 
     if packing.is_integer:
         return _integers(packing, words, count) if state.target.fp8 is None else _few(state, packing, words, count)
     if state.target.has(SCALED) and packing.bits == 4:
-        return _unpacked_pairs(words, count)
+        return unpacked_pairs(words, count)
     if state.target.has(SCALED) and count == BLOCK:
         return value(f"rocdl.cvt.scalef32.pk32.f32.{name}", _f32s(BLOCK), [vectors.from_elements(words), _one()])
     return _decoded(packing, words, count)
@@ -85,7 +85,7 @@ def lower_pack(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 # -- by instructions
 
 
-def _unpacked_pairs(words: Sequence[ir.Value], count: int) -> ir.Value:
+def unpacked_pairs(words: Sequence[ir.Value], count: int) -> ir.Value:
     """Two elements an instruction, which names the byte."""
     floats: list[ir.Value] = []
     for pair in range(count // 2):

@@ -44,7 +44,7 @@ from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, s
 from ckmlir.nn.quantization import dequantize, quantize
 from ckmlir.nn.quantized_norms import add_rms_norm_quantize
 from ckmlir.nn.rows import layer_norm, rms_norm, softmax, topk, topk_softmax
-from ckmlir.nn.scaled import linear_int4, scaled_grouped_matmul, scaled_linear, scaled_matmul
+from ckmlir.nn.scaled import linear_fp4, linear_int4, scaled_grouped_matmul, scaled_linear, scaled_matmul
 from ckmlir.nn.scaled_gated import scaled_grouped_swiglu, scaled_swiglu
 from ckmlir.nn.session import Session, asarray, current, empty, use
 from ckmlir.nn.shuffled import linear_shuffled, shuffle_weight
@@ -108,6 +108,7 @@ __all__ = [
     "im2col",
     "layer_norm",
     "linear",
+    "linear_fp4",
     "linear_int4",
     "linear_shuffled",
     "matmul",

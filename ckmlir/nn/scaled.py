@@ -1,4 +1,4 @@
-"""Products of matrices of few bits with scales: `scaled_linear`, `scaled_matmul`, `linear_int4`, …
+"""Products of matrices of few bits with scales: `scaled_linear`, `scaled_matmul`, `linear_int4`, `linear_fp4`, …
 
 Scales are read off their shapes, as `quantize` returns them: one number, one for each row, or for each row (or 128
 rows) and so many elements along K.
@@ -159,7 +159,42 @@ def linear_int4(
         DeviceError, RequestError: as `linear`.
     """
     call = Call(stream)
-    given, w = call.read("x", x), call.read("weight", weight, "u4" if unsigned else "i4").require(ndim=2).rows()
+    w = call.read("weight", weight, "u4" if unsigned else "i4")
+    asked = {"b_dtype": w.dtype, "zeros": zeros is not None}
+    return _of_four_bits(call, "gemm_int4", asked, x, w, scale, zeros, bias, activation, residual, out)
+
+
+@checked
+def linear_fp4(
+    x: Any, weight: Any, scale: Any, bias: Any = None, activation: str | None = None, *, residual: Any = None,
+    out: Any = None, stream: object = None,
+) -> Any:  # fmt: skip
+    """`linear` with a weight of 4-bit floats (e2m1): weight[n, k] = element · scale[n, group].
+
+    Args:
+        x: (…, k), f16 or bf16.
+        weight: (n, k / 2), uint8, the first of two elements along k in the low half, as `quantize` returns it.
+        scale: (n, groups), of 32, 64 or 128 elements along k: powers of two (e8m0), as MXFP4 has them for 32; f16,
+            bf16 or f32.
+        bias, activation, residual, out: as for `linear`.
+
+    Returns:
+        (…, n), of x's type, or `out`.
+
+    Raises:
+        DeviceError, RequestError: as `linear`.
+    """
+    call = Call(stream)
+    w = call.read("weight", weight, "fp4")
+    return _of_four_bits(call, "gemm_fp4", {}, x, w, scale, None, bias, activation, residual, out)
+
+
+def _of_four_bits(
+    call: Call, operator: str, asked: dict[str, object], x: Any, weight: Given, scale: Any, zeros: Any, bias: Any,
+    activation: str | None, residual: Any, out: Any,
+) -> Any:  # fmt: skip
+    """`linear` with a weight whose elements share bytes, and scales of groups."""
+    given, w = call.read("x", x), weight.require(ndim=2).rows()
     n, k = w.shape[0], _length(w)
     if not given.ndim or given.shape[-1] != k:
         raise DeviceError(f"x of shape {given.shape} and weight of shape {w.shape}: expected rows of {k}")
@@ -169,19 +204,19 @@ def linear_int4(
     length = next((one for one in LENGTHS if of_groups.shape == (n, ceil_div(k, one))), None)
     if length is None:
         raise DeviceError(f"scale: shape {of_groups.shape}; expected one for each of {n} rows and 32, 64 or 128 of {k}")
-    keys |= {
+    keys |= asked | {
         "m": a.shape[0], "n": n, "k": k, "dtype": given.dtype, "lda": pitch_of(a), "ldb": pitch_of(w),
-        "b_dtype": w.dtype, "b_scale": f"1x{length}", "scale": of_groups.dtype, "ld_scale": pitch_of(of_groups),
+        "b_scale": f"1x{length}", "scale": of_groups.dtype, "ld_scale": pitch_of(of_groups),
     }  # fmt: skip
     inputs: dict[str, Given | None] = {"a0": a, "b0": w, "b1": of_groups, **sides}
     if zeros is not None:
         points = call.read("zeros", zeros).require(shape=of_groups.shape, dtype=of_groups.dtype).rows()
         if pitch_of(points) != pitch_of(of_groups):
             raise DeviceError("scale, zeros: their rows lie differently far apart; make contiguous copies first")
-        keys, inputs = {**keys, "zeros": True}, {**inputs, "b2": points}
+        inputs["b2"] = points
     outputs = call.outputs(out, c=(shape, given.dtype))
     keys |= pitch_key("ldc", outputs.given["c"])
-    return outputs.of(call.run("gemm_int4", keys, inputs, outputs.given, varying=("m",)))
+    return outputs.of(call.run(operator, keys, inputs, outputs.given, varying=("m",)))
 
 
 def _product(

@@ -120,6 +120,9 @@ PACKED_FLOATS = tuple(name for name, one in PACKED.items() if not one.is_integer
 PACKED_INTEGERS = tuple(name for name, one in PACKED.items() if one.is_integer)
 """Integers of which several share bytes (CK Tile's pk_int4): weights that become another type as they are loaded."""
 
+HALF_BYTES = tuple(name for name, one in PACKED.items() if one.bits == 4)
+"""Elements of which two share a byte: weights that become floats as they are loaded."""
+
 PACKED_TYPES = tuple(PACKED)
 """Elements of which several share bytes (`ckmlir.ops.packing`); what takes them says so."""
 

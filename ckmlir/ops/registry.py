@@ -41,6 +41,7 @@ OPERATORS: Mapping[str, Entry] = {
     "compress_sparse": Entry(
         "gemm.compress_sparse", "two of every four elements along rows, and their index, as gemm_sparse takes them"
     ),
+    "gemm_fp4": Entry("gemm.gemm_fp4", "C = op(A·B) of floats A and 4-bit floats B with scales of groups along K"),
     "gemm_int4": Entry(
         "gemm.gemm_int4", "C = op(A·B) of floats A and 4-bit integers B with scales and zero points of groups along K"
     ),

@@ -3,8 +3,24 @@
 // RUN: ckmlir-opt %s --split-input-file --verify-diagnostics
 
 func.func @floats(%x: !ck.tile<[64, 4], i8, "?">, %s: !ck.tile<[64, 8], f16, "?">) {
-  // expected-error@+1 {{'ck.dequantize' integers have zero points and scales, floats have not}}
-  %0 = "ck.dequantize"(%x, %s) {format = "fp4", operandSegmentSizes = array<i32: 1, 0, 1>} : (!ck.tile<[64, 4], i8, "?">, !ck.tile<[64, 8], f16, "?">) -> !ck.tile<[64, 8], f16, "?">
+  // expected-error@+1 {{'ck.dequantize' integers have zero points, floats have not}}
+  %0 = "ck.dequantize"(%x, %s, %s) {format = "fp4", operandSegmentSizes = array<i32: 1, 1, 1>} : (!ck.tile<[64, 4], i8, "?">, !ck.tile<[64, 8], f16, "?">, !ck.tile<[64, 8], f16, "?">) -> !ck.tile<[64, 8], f16, "?">
+  return
+}
+
+// -----
+
+func.func @wide(%x: !ck.tile<[64, 6], i8, "?">, %s: !ck.tile<[64, 8], f16, "?">) {
+  // expected-error@+1 {{'ck.dequantize' elements are of 4 bits, and these are of 6}}
+  %0 = "ck.dequantize"(%x, %s) {format = "fp6", operandSegmentSizes = array<i32: 1, 0, 1>} : (!ck.tile<[64, 6], i8, "?">, !ck.tile<[64, 8], f16, "?">) -> !ck.tile<[64, 8], f16, "?">
+  return
+}
+
+// -----
+
+func.func @powers(%x: !ck.tile<[64, 4], i8, "?">, %s: !ck.tile<[64, 8], f8E8M0FNU, "?">) {
+  // expected-error@+1 {{'ck.dequantize' scales are f16 or bf16 or f32, not f8E8M0FNU}}
+  %0 = "ck.dequantize"(%x, %s) {format = "i4", operandSegmentSizes = array<i32: 1, 0, 1>} : (!ck.tile<[64, 4], i8, "?">, !ck.tile<[64, 8], f8E8M0FNU, "?">) -> !ck.tile<[64, 8], f16, "?">
   return
 }
 

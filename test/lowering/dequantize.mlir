@@ -1,4 +1,4 @@
-// Integers of 4 bits become what they stand for with the rounding that the type has: f16 by mixed multiply-adds.
+// Elements of 4 bits become what they stand for with the rounding that the type has: f16 by mixed multiply-adds.
 
 // RUN: sed 's/CHIP/gfx942/; s/xF8>/xf8E4M3FNUZ>/' %s > %t.942
 // RUN: ckmlir-opt %t.942 --ck-lower-fragments | filecheck %s --check-prefixes CHECK,GFX942
@@ -112,6 +112,42 @@ module attributes {ck.target = "CHIP"} {
   // CHECK: llvm.return
   func.func @octets(%x: vector<4xi8>, %z: vector<8xi8>) attributes {ck.waves = 1 : i32} {
     %0 = "ck.dequantize_fragment"(%x, %z) {format = "u4", operandSegmentSizes = array<i32: 1, 1, 0>} : (vector<4xi8>, vector<8xi8>) -> vector<8xi8>
+    return
+  }
+
+  // fp4 of a word become f16 by a table where the chip has no instruction, one in either half of four registers, and
+  // multiply-adds read these halves.
+  // CHECK-LABEL: llvm.func @floats
+  // GFX942-COUNT-6: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // GFX950-COUNT-4: rocdl.cvt.scalef32.pk.f32.fp4
+  // GFX942-COUNT-4: v_fma_mixlo_f16 $0, $1, $2, $3 op_sel:[0,0,0] op_sel_hi:[1,0,0]\0Av_fma_mixhi_f16 $0, $4, $5, $6 op_sel:[1,0,0] op_sel_hi:[1,0,0]
+  // GFX950-COUNT-4: v_fma_mixlo_f16 $0, $1, $2, $3\0Av_fma_mixhi_f16 $0, $4, $5, $6"
+  // CHECK: llvm.return
+  func.func @floats(%x: vector<4xi8>, %s: vector<8xf32>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.dequantize_fragment"(%x, %s) {format = "fp4", operandSegmentSizes = array<i32: 1, 0, 1>} : (vector<4xi8>, vector<8xf32>) -> vector<8xf16>
+    return
+  }
+
+  // Times powers of two they are exact in bf16, so that nothing is rounded: two products' upper halves are the pair.
+  // CHECK-LABEL: llvm.func @powers
+  // GFX942-COUNT-8: v_fma_mix_f32 $0, $1, $2, $3
+  // GFX942-NOT: math.fma
+  // GFX942-COUNT-4: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // GFX950: arith.truncf
+  // CHECK: llvm.return
+  func.func @powers(%x: vector<4xi8>, %codes: vector<8xi8>) attributes {ck.waves = 1 : i32} {
+    %s = arith.bitcast %codes : vector<8xi8> to vector<8xf8E8M0FNU>
+    %0 = "ck.dequantize_fragment"(%x, %s) {format = "fp4", operandSegmentSizes = array<i32: 1, 0, 1>} : (vector<4xi8>, vector<8xf8E8M0FNU>) -> vector<8xbf16>
+    return
+  }
+
+  // Times other scales they are rounded by two packed instructions.
+  // CHECK-LABEL: llvm.func @rounded
+  // GFX942-COUNT-8: v_fma_mix_f32
+  // GFX942-COUNT-8: math.fma
+  // CHECK: llvm.return
+  func.func @rounded(%x: vector<4xi8>, %s: vector<8xf32>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.dequantize_fragment"(%x, %s) {format = "fp4", operandSegmentSizes = array<i32: 1, 0, 1>} : (vector<4xi8>, vector<8xf32>) -> vector<8xbf16>
     return
   }
 }

@@ -56,7 +56,7 @@ def test_doubtful_places(work: str, text: str, end: str, branches: int, assembli
         if branches:
             assert "rocdl.sched.barrier" in lines[waits[0] - 1] and lines[waits[0] + 1].startswith("llvm.cond_br")
         if assemblies:
-            assert '"s_nop 15\\0As_nop 3\\0Av_not_b32' in lines[waits[0]]
+            assert '"s_nop 15\\0As_nop 3\\0Av_not_b32 $0, $1\\0As_nop 15\\0As_nop 3"' in lines[waits[0]]
 
 
 def test_what_a_product_reads_is_not_overwritten_by_assembly() -> None:
@@ -67,4 +67,13 @@ def test_what_a_product_reads_is_not_overwritten_by_assembly() -> None:
     spec = operator.spec(operator.problem(m=64, n=128, k=64, **keys), target)
     kernel = compile_kernel(operator, spec, target)
     assert not check_hazards(kernel.code_object, kernel.kernel_name)
+    assert missing_states(kernel.code_object, kernel.kernel_name) == 0
+
+
+def test_what_assembly_writes_is_not_read_too_soon() -> None:
+    """By a matrix instruction, two states behind what makes f16 of integers of 4 bits that go past LDS."""
+    target, operator = get_target("gfx90a"), find_operator("gemm_int4")
+    keys = {"schedule": "preshuffle", "scale": "f16"}
+    spec = operator.spec(operator.problem(m=5, n=90, k=1000, **keys), target)
+    kernel = compile_kernel(operator, spec, target)
     assert missing_states(kernel.code_object, kernel.kernel_name) == 0

@@ -47,6 +47,7 @@ IMAGES, WINDOWS = same((2, 16, 8, 8), (16, 16, 3, 3))
 LINES, SHORT = same((2, 16, 12), (16, 16, 3))
 VOLUMES, BLOCKS = same((1, 16, 4, 4, 4), (16, 16, 3, 3, 3))
 EXPERTS = {name: same((4, *shape))[0] for name, shape in (("gate", (32, 64)), ("up", (32, 64)), ("down", (64, 32)))}
+GROUPS = np.ones((16, 2), np.float16)
 IDS = np.random.default_rng(2).permuted(np.tile(i32(0, 1, 2, 3), (16, 1)), axis=1)[:, :2]
 WEIGHTS = np.random.default_rng(4).random((16, 2), np.float32)
 TABLE, STARTS = i32([0, 1, 2]), [0, 10, 24]
@@ -156,8 +157,8 @@ CASES: dict[str, Callable[..., Any]] = {
     "im2col": lambda put, **out: nn.im2col(put(np.ascontiguousarray(IMAGES.transpose(0, 2, 3, 1))), 3, **out),
     "layer_norm": lambda put, **out: nn.layer_norm(put(X), residual=put(Y), return_sum=True, **out),
     "linear": lambda put, **out: nn.linear(put(X), put(W), **out),
-    "linear_int4": lambda put, **out: nn.linear_int4(
-        put(X), weights_of_four_bits(put), put(np.ones((16, 2), np.float16)), **out),
+    "linear_fp4": lambda put, **out: nn.linear_fp4(put(X), weights_of_four_bits(put), put(GROUPS), **out),
+    "linear_int4": lambda put, **out: nn.linear_int4(put(X), weights_of_four_bits(put), put(GROUPS), **out),
     "linear_shuffled": lambda put, **out: nn.linear_shuffled(put(X), nn.shuffle_weight(put(W)), 16, **out),
     "matmul": lambda put, **out: nn.matmul(put(X), put(W.T.copy()), **out),
     "matmul_sparse": lambda put, **out: nn.matmul_sparse(*nn.compress_sparse(put(X)), put(W.T.copy()), **out),

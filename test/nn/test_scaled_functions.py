@@ -136,6 +136,20 @@ def test_linear_of_integers_of_four_bits(session: nn.Session, put: Put, points: 
     assert_close(found, expected, factor=8)
 
 
+@homes
+def test_linear_of_floats_of_four_bits(session: nn.Session, put: Put) -> None:
+    """MXFP4 as `quantize` makes it, and scales of another type."""
+    x, w, bias = normal(2, 3, 96), normal(24, 96), normal(24)
+    codes, powers = nn.quantize(put(w), "fp4", by="1x32", powers=True)
+    weight = unpack_values(np.asarray(codes), "fp4") * exact(np.asarray(powers)).repeat(32, 1)
+    found = nn.linear_fp4(put(x), codes, powers, put(bias))
+    assert_close(found, exact(x) @ weight.T + exact(bias), factor=8)
+    floats = np.ones((24, 1), np.float32)
+    found = nn.linear_fp4(put(x), codes, put(floats), activation="relu")
+    expected = exact(x) @ unpack_values(np.asarray(codes), "fp4").T
+    assert_close(found, np.maximum(expected, 0), factor=8)
+
+
 @pytest.mark.parametrize(
     ("left", "right"),
     [

@@ -49,6 +49,7 @@ SHAPES: dict[str, list[Request]] = {
     "gemm_sparse": [{"m": 67, "n": 140, "k": 200}, {"m": 64, "n": 70, "k": 71, "layout": "RRR", "ld_index": 11}],
     "compress_sparse": [{"m": 33, "k": 100}, {"m": 9, "k": 1030, "lda": 520, "ld_index": 131},
                         {"m": 9, "k": 1025, "index_order": "pieces"}],
+    "gemm_fp4": [{"m": 67, "n": 140, "k": 200, "dtype": "bf16"}, {"m": 65, "n": 70, "k": 70, "scale": "f16"}],
     "gemm_int4": [{"m": 67, "n": 140, "k": 200}, {"m": 65, "n": 70, "k": 70, "b_scale": "1x32", "zeros": 1}],
     "mx_gemm": [{"m": 67, "n": 140, "k": 200}, {"m": 65, "n": 70, "k": 40, "a_major": "rows", "b_major": "rows"}],
     "batched_gemm": [{"batch": (2, 3), "b_batch": 3, "m": 67, "n": 71, "k": 40}, {"batch": 2, "m": 1, "n": 1, "k": 1}],

@@ -36,6 +36,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
                               "b_scale": "1x32"}),
     ("gated_gemm_quant", "gfx942", {"b_dtype": "i4", "layout": "RRR", "m": 33, "n": 34, "k": 129}),
     ("batched_gemm_quant", "gfx950", {"b_dtype": "u4", "layout": "RRR", "m": 17, "n": 34, "k": 129, "batch": "2"}),
+    ("gemm_fp4", "gfx942", {"layout": "RRR", "dtype": "bf16", "m": 33, "n": 70, "k": 263}),
     ("gemm_int4", "gfx942", {"layout": "RRR", "m": 33, "n": 70, "k": 263, "zeros": 1}),
     ("gemm_int4", "gfx950", {"layout": "CRR", "b_dtype": "u4", "dtype": "bf16", "m": 33, "n": 70, "k": 263}),
     ("gemm_int4", "gfx90a", {"layout": "CRR", "m": 33, "n": 34, "k": 1023, "split_k": 2, "ldb": 20}),

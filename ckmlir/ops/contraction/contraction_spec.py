@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ckmlir.digests import digest_of
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sparsity import BY_ROWS
-from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, Dtype, find_dtype
+from ckmlir.ops.dtypes import HALF_BYTES, PACKED_FLOATS, Dtype, find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Algorithm, Counts, Spec, by
@@ -198,9 +198,9 @@ class ContractionSpec(Spec):
 
     @property
     def in_memory(self) -> tuple[Dtype, Dtype]:
-        """What memory holds of A, and of the matrices B: of what is made of integers of 4 bits, these."""
+        """What memory holds of A, and of the matrices B: of what is made of elements of 4 bits, these."""
         held, packed = self.held, [text.split(":")[:2] for text in self.sources]
-        made = {name[0]: find_dtype(dtype) for name, dtype in packed if dtype in PACKED_INTEGERS}
+        made = {name[0]: find_dtype(dtype) for name, dtype in packed if dtype in HALF_BYTES}
         return made.get("a", held[0]), made.get("b", held[1])
 
     @property

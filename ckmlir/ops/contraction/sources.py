@@ -16,7 +16,7 @@ from ckmlir.ops.arrays import alignment
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.shuffle import COLUMNS, shuffled_shape, unshuffle_b
 from ckmlir.ops.contraction.side import TYPES
-from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype, numpy_dtype
+from ckmlir.ops.dtypes import HALF_BYTES, PACKED_INTEGERS, POWER, find_dtype, numpy_dtype
 from ckmlir.ops.packing import unpack_values
 from ckmlir.ops.precision import PRECISIONS, through_jumps
 from ckmlir.ops.request import LEAST_NORMAL_F32, RequestError
@@ -36,7 +36,7 @@ FORMS = ("along_k", "across_k", "each_k", "each_row", "scalar")
 """A matrix whose elements follow each other along k, or across it; one number for each k, for each row (of A, or
 column of B), or for all."""
 TILES = {f"tiles_of_{columns}": columns for columns in COLUMNS}
-"""More forms: a matrix in fragment order (`ckmlir.ops.contraction.shuffle`), of B and `PACKED_INTEGERS`."""
+"""More forms: a matrix in fragment order (`ckmlir.ops.contraction.shuffle`), of B and `HALF_BYTES`."""
 MATRICES = ("along_k", "across_k", *TILES)
 GROUPS = {f"group_of_{length}": length for length in (32, 64, 128)}
 """More forms: a number for each row and so many elements of k."""
@@ -47,7 +47,7 @@ class Source(Struct, frozen=True):
 
     Attributes:
         name: `a0`, `b1`, …
-        dtype: of `TYPES`, or `PACKED_INTEGERS`: only of a matrix. Its array counts bytes.
+        dtype: of `TYPES`; of a matrix also of `HALF_BYTES`, whose array counts bytes; of groups also e8m0.
         form: of `FORMS`, `TILES` or `GROUPS`.
         pitch: of a matrix, and of groups, the elements from one row of memory to the next; else the distance of
             neighbours.
@@ -71,7 +71,7 @@ class Source(Struct, frozen=True):
         """Of the array; `rows` of A, or columns of B."""
         if self.form in TILES:
             return shuffled_shape(rows, k // 2, TILES[self.form], 1)
-        if self.dtype in PACKED_INTEGERS:
+        if self.dtype in HALF_BYTES:
             return (rows, k // 2) if self.form == "along_k" else (k, rows // 2)
         if self.is_matrix:
             # B's rows in memory are k where elements follow each other across it, and A's likewise.
@@ -98,7 +98,7 @@ class Source(Struct, frozen=True):
         """Its elements as they meet those of the operand (rows, k)."""
         if self.form in TILES:
             array = unshuffle_b(array, rows, k // 2, TILES[self.form])
-        if self.dtype in PACKED_INTEGERS:
+        if self.dtype in HALF_BYTES:
             array = unpack_values(array, self.dtype)
         if self.form in GROUPS:
             return np.repeat(array, GROUPS[self.form], axis=1)[:, :k]
@@ -119,7 +119,7 @@ class SourceSpec(Struct, frozen=True):
         """The inverse of `Source.described`. Raises ValueError for other texts."""
         name, dtype, form, align = text.split(":")
         forms = (*FORMS, *TILES, *GROUPS)
-        if dtype not in (*TYPES, *PACKED_INTEGERS) or form not in forms or name not in NAMES.get(name[:1], ()):
+        if dtype not in (*TYPES, *HALF_BYTES, POWER.name) or form not in forms or name not in NAMES.get(name[:1], ()):
             raise ValueError(text)
         return SourceSpec(name, dtype, form, int(align))
 
@@ -130,19 +130,19 @@ class SourceSpec(Struct, frozen=True):
     @property
     def shares_across(self) -> bool:
         """Whether elements share bytes across k."""
-        return self.dtype in PACKED_INTEGERS and self.form == "across_k"
+        return self.dtype in HALF_BYTES and self.form == "across_k"
 
     @property
     def element(self) -> str:
         """What memory counts in."""
-        return "i8" if self.dtype in PACKED_INTEGERS else self.dtype
+        return "i8" if self.dtype in HALF_BYTES else self.dtype
 
     @property
     def multiple(self) -> int:
         """Of which the length of its rows is one, in elements; rows of tiles are filled up."""
         if self.form in TILES:
             return 2
-        return 2 * self.align if self.dtype in PACKED_INTEGERS else self.align
+        return 2 * self.align if self.dtype in HALF_BYTES else self.align
 
 
 def read_sources(
@@ -195,10 +195,11 @@ def read_sources(
 
 
 def are_bounded(sources: Sequence[Source] | Sequence[SourceSpec], dtype: str) -> bool:
-    """Whether what arrays come to is promised to be such as `cast(…, bounded=True)` takes: weights of 4-bit integers
-    with scales, in bf16.
+    """Whether what arrays come to is promised to be such as `cast(…, bounded=True)` takes: weights of 4 bits with
+    scales, in bf16; those with powers of two are exact.
     """
-    return dtype == "bf16" and any(one.dtype in PACKED_INTEGERS for one in sources)
+    types = {one.dtype for one in sources}
+    return dtype == "bf16" and POWER.name not in types and not types.isdisjoint(HALF_BYTES)
 
 
 def as_weights(values: Array, error: Array) -> Array:

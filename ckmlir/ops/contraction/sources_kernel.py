@@ -7,11 +7,24 @@ from types import SimpleNamespace
 
 from msgspec import Struct
 
-from ckmlir.lang import Pointer, Scalar, Tile, View, cast, coordinates, dequantize, load, stretch, view, where
+from ckmlir.lang import (
+    Pointer,
+    Scalar,
+    Tile,
+    View,
+    cast,
+    coordinates,
+    dequantize,
+    join_axes,
+    load,
+    stretch,
+    view,
+    where,
+)
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
 from ckmlir.ops.contraction.shuffle_kernel import shuffled_view
 from ckmlir.ops.contraction.sources import GROUPS, TILES, SourceSpec
-from ckmlir.ops.dtypes import PACKED_INTEGERS
+from ckmlir.ops.dtypes import HALF_BYTES
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.tiles import evaluate_tiles
 
@@ -47,8 +60,10 @@ class Combined(Struct, frozen=True):
             lengths, origin = places.get(source.form, (self.lengths, (self.row, k)))
             if source.shares_across:
                 lengths, origin = (rows // 2, depth), ((self.row // 2).multiple_of(rows // 2), k)
-            elif source.dtype in PACKED_INTEGERS:
+            elif source.dtype in HALF_BYTES:
                 lengths, origin = (rows, depth // 2), (self.row, k // 2)
+            elif self._groups(source) > 1:
+                lengths, origin = (rows, self._groups(source)), (self.row, k // GROUPS[source.form])
             elif source.form in GROUPS:
                 last = (self.size + (GROUPS[source.form] - 1)) // GROUPS[source.form] - 1
                 seen = seen.freeze(1, (k // GROUPS[source.form]).minimum(last)).pad(rows)
@@ -60,7 +75,7 @@ class Combined(Struct, frozen=True):
         """The expression of the tiles, rounded; zero beyond k."""
         if [(one.name, one.dtype) for one in self.sources] == [(self.op, self.dtype)]:
             return loaded[self.op]  # as it is, with the zeros that a view has beyond its end
-        if self.sources[0].dtype in PACKED_INTEGERS:
+        if self.sources[0].dtype in HALF_BYTES:
             found = self._dequantized(loaded)
         else:
             variables = {one.name: self._stretched(cast(loaded[one.name], self.computing), one) for one in self.sources}
@@ -71,18 +86,24 @@ class Combined(Struct, frozen=True):
         return cast(found, self.dtype)
 
     def _dequantized(self, loaded: Mapping[str, Tile]) -> Tile:
-        """Integers with scales and, it may be, zero points of groups, as numbers of the type that is multiplied."""
-        integers, scales, *zeros = self.sources
+        """Elements of 4 bits with scales and, it may be, zero points of groups, in the type that is multiplied."""
+        elements, scales, *zeros = self.sources
         beside = [self._stretched(loaded[one.name], one) for one in (scales, *zeros)]
         names = {"scales": beside[0], **({"zeros": beside[1]} if zeros else {})}
-        axis = 0 if integers.shares_across else 1
-        return dequantize(loaded[integers.name], integers.dtype, self.dtype, axis=axis, **names)
+        axis = 0 if elements.shares_across else 1
+        return dequantize(loaded[elements.name], elements.dtype, self.dtype, axis=axis, **names)
+
+    def _groups(self, source: SourceSpec) -> int:
+        """Whole ones in a step, of a source that has some; else 0."""
+        return self.lengths[1] // GROUPS[source.form] if source.form in GROUPS else 0
 
     def _stretched(self, tile: Tile, source: SourceSpec) -> Tile:
         """As the operand's elements meet it."""
         if source.is_matrix:
             return tile
         rows, depth = self.lengths
+        if self._groups(source) > 1:
+            return join_axes(stretch(tile, 2, GROUPS[source.form]), 1)
         return stretch(tile, 0, rows) if source.form == "each_k" else stretch(tile, 1, depth)
 
 
@@ -108,10 +129,11 @@ def _view(
         return tiles.pad(lengths[0], lengths[1] // 2)
     if source.shares_across:
         return view(pointer, (rows // 2, k), (1, pitch.multiple_of(source.align))).pad(lengths[0] // 2, lengths[1])
-    if source.dtype in PACKED_INTEGERS:
+    if source.dtype in HALF_BYTES:
         return view(pointer, (rows, k // 2), (pitch.multiple_of(source.align), 1)).pad(lengths[0], lengths[1] // 2)
     if source.form in GROUPS:
-        return view(pointer, (rows, (k + (GROUPS[source.form] - 1)) // GROUPS[source.form]), (pitch, 1))
+        seen = view(pointer, (rows, (k + (GROUPS[source.form] - 1)) // GROUPS[source.form]), (pitch, 1))
+        return seen.pad(lengths[0], lengths[1] // GROUPS[source.form]) if lengths[1] > GROUPS[source.form] else seen
     if source.form == "along_k":
         return view(pointer, (rows, k), (pitch.multiple_of(source.align), 1)).pad(*lengths)
     if source.form == "across_k":

@@ -179,9 +179,9 @@ def _sources(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     if max(tiles) != spec.shuffled:
         yield Reason("shuffled", spec.shuffled, "B is made of matrices in another order", f"expected {max(tiles)}")
     for form in sorted({one.form for one in map(SourceSpec.parse, spec.sources)} & GROUPS.keys()):
-        if GROUPS[form] % spec.block[2]:
-            why = f"steps of {spec.block[2]} along K take more than a group of {GROUPS[form]}, or a part of the next"
-            yield Reason("block", spec.block, why, f"expected a divisor of {GROUPS[form]} along K")
+        if GROUPS[form] % spec.block[2] and spec.block[2] % GROUPS[form]:
+            why = f"steps of {spec.block[2]} along K take a group of {GROUPS[form]} in part"
+            yield Reason("block", spec.block, why, f"expected a divisor of {GROUPS[form]}, or a multiple, along K")
     schedule = SCHEDULES.get(spec.schedule)
     through = "a" if spec.shuffled else "ab"
     if schedule and any(parse_schedule(schedule).path_of(tensor) != "through" for tensor in through):

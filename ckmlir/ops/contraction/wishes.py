@@ -11,7 +11,7 @@ from ckmlir.ops.contraction.block_sizes import CACHE_LINE
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec, stored_type
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import SideSpec, SideTensor
-from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
+from ckmlir.ops.dtypes import HALF_BYTES, find_dtype
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
@@ -168,7 +168,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         aligned == 1, matrices_of(problem.side), is_crowded(problem.side, problem.out, aligned),
         all(pitch * one.step % (8 * CACHE_LINE) == 0 for one, pitch in pitches),
         _has_powers(problem, target),
-        bool(problem.taken(target)) or any(one.dtype in PACKED_INTEGERS for one in problem.sources),
+        bool(problem.taken(target)) or any(one.dtype in HALF_BYTES for one in problem.sources),
         turned=any(one and not read for one, read in turned), reads_turn=tuple(read for _, read in turned),
         merged=bool(problem.merged or problem.windows) and not problem.has_place_each_step,
         computed=not all(expression.isidentifier() for expression in problem.combine),

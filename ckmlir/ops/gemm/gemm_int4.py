@@ -16,7 +16,7 @@ elements of bf16 below 2^-126 may count as zero.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -38,8 +38,7 @@ from ckmlir.ops.contraction.keys import (
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.shuffle import arrange
 from ckmlir.ops.contraction.sources import GROUPS, Source
-from ckmlir.ops.contraction.wishes import Plan
-from ckmlir.ops.dtypes import PACKED_INTEGERS
+from ckmlir.ops.dtypes import HALF_BYTES, PACKED_INTEGERS
 from ckmlir.ops.gemm.gemm_multi_abd import GemmMultiABD
 from ckmlir.ops.request import Choice, Flag, Pitch, RequestError
 from ckmlir.ops.scalars import ceil_div
@@ -54,6 +53,8 @@ class GemmInt4(GemmMultiABD):
     """The operator `gemm_int4`, which the module's docstring describes."""
 
     name = "gemm_int4"
+    listed: ClassVar[tuple[dict[str, Any], ...]] = ({"zeros": 0}, {"zeros": 1})
+    """Of what varieties kernels are listed."""
     keys = (
         *SIZES,
         Choice("dtype", "f16", "of A", DTYPES),
@@ -78,11 +79,11 @@ class GemmInt4(GemmMultiABD):
         shared = "k" if problem.layout[1] == "C" else "n"
         if values[shared] % 2:
             raise RequestError(
-                f"{shared}={values[shared]}: two integers share a byte of rows of array b0; expected an even number"
+                f"{shared}={values[shared]}: two elements share a byte of rows of array b0; expected an even number"
             )
         bare = (
             Source("a0", problem.dtype, "along_k" if problem.layout[0] == "R" else "across_k", problem.lda),
-            _integers(values["b_dtype"], problem, values["ldb"]),
+            _elements(values["b_dtype"], problem, values["ldb"]),
             *(
                 Source(name, values["scale"] or problem.dtype, form,
                        _pitch("ld_scale", values["ld_scale"], ceil_div(k, GROUPS[form])))
@@ -92,15 +93,8 @@ class GemmInt4(GemmMultiABD):
         combine = ("a0", "(b0 - b2) * b1" if values["zeros"] else "b0 * b1")
         return check_sizes(replace(problem, sources=bare, combine=combine))
 
-    def planned(self, asked: Problem, plan: Plan, sink: str, target: Target) -> ContractionSpec:
-        """Steps of the loop are no longer than a group, unless the request says how long they are."""
-        group = min(GROUPS[one.form] for one in asked.sources if one.form in GROUPS)
-        if asked.block is None:
-            plan = plan._replace(block=(*plan.block[:2], min(plan.block[2], group)))
-        return super().planned(asked, plan, sink, target)
-
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
-        if array.dtype in PACKED_INTEGERS:
+        if array.dtype in HALF_BYTES:
             if not problem.shuffled:
                 return generator.integers(0, 256, array.shape, dtype=np.uint8)
             codes = generator.integers(0, 256, (problem.n, problem.k // 2), dtype=np.uint8)
@@ -113,17 +107,17 @@ class GemmInt4(GemmMultiABD):
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         problems = [
-            self.problem(m=size, n=size, k=1024, dtype=dtype, zeros=zeros)
+            self.problem(m=size, n=size, k=1024, dtype=dtype, **one)
             for dtype in DTYPES
             for size in (SMALL, 8 * MEDIUM)
-            for zeros in (0, 1)
+            for one in self.listed
         ]
         problems += [self.problem(m=SMALL, n=8 * MEDIUM, k=1024, dtype=dtype, shuffled=32) for dtype in DTYPES]
         specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
         return [spec for spec in specs if not self.validate(spec, target)]
 
 
-def _integers(dtype: str, problem: Problem, given: int | None) -> Source:
+def _elements(dtype: str, problem: Problem, given: int | None) -> Source:
     """B's. Raises RequestError for a distance of rows that does not fit."""
     form = f"tiles_of_{problem.shuffled}" if problem.shuffled else "along_k" if problem.layout[1] == "C" else "across_k"
     bare = Source("b0", dtype, form, 1)
