@@ -24,8 +24,8 @@ CASES: list[tuple[str, Keys]] = [
     ("gfx90a", {**FEW, "lse": 1, "mask": "bottom_right", "topk": 0.3}),
     ("gfx942", {**FEW, "dtype": "bf16", "cdfthreshd": 0.7, "layout": "bshd", "mask": "window:300,100", "sink": 1}),
     ("gfx950", {**FEW, "dtype": "f32", "by_head": 1, "smooth": 1, "b": 2, "block_q": 128, "v_layout": "columns"}),
-    ("gfx942", {**FEW, "topk": 0.2, "first": 1, "alibi": "head", "mask": "top_left", "lse": 1, "soft_cap": 20}),
-    ("gfx950", {**FEW, "topk": 0.4, "d": 96, "pv_threshold": 10, "q_strides": (50000, 20000, 96)}),
+    ("gfx942", {**FEW, "topk": 0.2, "first": 1, "alibi": "head", "mask": "top_left", "lse": 1}),
+    ("gfx950", {**FEW, "topk": 0.4, "d": 96, "pv_threshold": 10, "soft_cap": 20, "q_strides": (50000, 20000, 96)}),
     ("gfx90a", {"h": 1, "sq": 1, "sk": 1, "d": 32, "lse": 1}),
     ("gfx942", {"h": 1, "sq": 70, "sk": 0, "d": 32, "lse": 1}),
     ("gfx942", {"h": 1, "sq": 0, "sk": 70, "d": 32, "lse": 1}),
@@ -37,7 +37,7 @@ WIDE = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("chip", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=str
 )
