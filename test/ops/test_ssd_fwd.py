@@ -40,6 +40,7 @@ CASES: list[tuple[str, Keys]] = [
     ("gfx950", {"h": 1, "s": 1, "d": 64, "n": 32, **ALL}),
     ("gfx942", {"h": 3, "s": 0, "d": 8, "n": 8, "initial": 1}),
     ("gfx942", {"h": 2, "s": 67, "d": 8, "n": 0, "skip": "head"}),
+    ("gfx90a", {"h": 2, "s": 97, "d": 64, "n": 128}),
 ]
 WIDE = [
     (chip, {"h": 2, "s": 97, "d": d, "n": n, "dtype": dtype, "layout": layout, **more})

@@ -41,7 +41,8 @@ def ssd_tolerances(problem: Problem, arrays: Mapping[str, Array], target: Target
         Y   |C| (E + (exp(e) - 1 + 1.01 r + (n + 2 L + 32) u) (M + E)) + lost, and the rounding of Y
         H   E + (2 L + 32) u M
 
-    lost is the underflow of rounded operands, times what they are multiplied with: where matrix instructions take
+    lost is the underflow of rounded operands, which comes behind the decay within a block, times what they are
+    multiplied with: where matrix instructions take
     denormals for zero, it is the smallest normal number, and so are elements below it. It is also what exponentials
     lack that are below f32's least normal number. Skip and gate add the roundings of their products; silu(z) is wrong
     by (8 + 2 |z|) u of itself.
@@ -121,7 +122,7 @@ class Error:
         self.least = dtype.least_normal * flushes
         shape = (problem.b, problem.h, problem.s, problem.d)
         self.y, self.size, self.free = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
-        self.magnitude, self.state = given.first, np.zeros_like(given.first)
+        self.magnitude, self.state, self.late = given.first, np.zeros_like(given.first), np.zeros_like(given.first)
         self.ended = np.zeros(shape[:2] + shape[3:], np.bool_)
         grown = of_blocks(np.maximum(given.decay, 0.0))
         self.exponents = SUM_ROUNDINGS * UNIT * of_blocks(np.abs(given.decay))
@@ -138,8 +139,8 @@ class Error:
         self.free |= (scores >= self.limit)[..., None]
         top = total = self.magnitude
         for i in places:
-            added, lost = self._added(i)
-            self._step(i, added, lost + LEAST_NORMAL_F32 * top)
+            added, small, late = self._added(i)
+            self._step(i, added, small + LEAST_NORMAL_F32 * top, late)
             top, total = np.maximum(top, self.magnitude), total + added
             operands = (given.delta[:, :, i] * self.growth[:, :, i])[..., None] * given.x[:, :, i]
             self.ended = self.ended | self.beyond[:, :, i, None] | (operands >= self.limit)
@@ -155,22 +156,27 @@ class Error:
             self.size[:, :, i] = _over_channels(self.magnitude, c)
             self.free[:, :, i] |= self.ended
 
-    def _added(self, i: int) -> tuple[Array, Array]:
-        """The magnitude of what a place adds to the state, and what of it underflow may lose."""
+    def _added(self, i: int) -> tuple[Array, Array, Array]:
+        """The magnitude of what a place adds to the state, what of it small operands lose, and what underflow does
+        that comes behind the decay up to the block's end, and is none the smaller for it."""
         given = self.given
         x, b, delta = given.x[:, :, i, :, None], given.b[:, :, i, None], given.delta[:, :, i, None, None]
         few = [np.where(one < self.least, one, 0.0) for one in (x, b)]
         added = delta * x * b
-        lost = self.smallest * b + delta * (few[0] * b + x * few[1]) + LEAST_NORMAL_F32 * added
-        return added, lost
+        late = self.smallest * b + LEAST_NORMAL_F32 * added
+        return added, delta * (few[0] * b + x * few[1]), late
 
-    def _step(self, i: int, added: Array, lost: Array) -> None:
-        """Carry M and E over a place."""
+    def _step(self, i: int, added: Array, lost: Array, late: Array) -> None:
+        """Carry M and E over a place. A block's `late` losses count from their place on, and decay behind the block."""
+        if i % WIDEST == 0:
+            self.late = np.zeros_like(self.state)
         decay = self.given.decay[:, :, i, None, None]
         factor = np.exp(decay)
         slack = SUM_ROUNDINGS * UNIT * np.abs(decay) + UNIT / 4
         own = np.expm1(2 * self.exponents[:, :, i, None, None]) + self.rounded
-        self.state = factor * (self.state + slack * self.magnitude) + own * added + lost
+        before = np.maximum(factor, 1.0) * self.late
+        self.state = factor * (self.state - self.late + slack * self.magnitude) + own * added + lost + before + late
+        self.late = before + late
         self.magnitude = factor * self.magnitude + added
 
 
