@@ -146,6 +146,21 @@ def test_what_is_not_finite() -> None:
         assert np.isfinite(np.delete(found.outputs["y"], (3, 7, 9), axis=0)).all()
 
 
+def test_factors_that_f32_rounds_to_zero() -> None:
+    """Denormal factors, and those that become 0: of an infinite sum nothing is promised then."""
+
+    def small(problem: Any, arrays: dict[str, Array]) -> dict[str, Array]:
+        sums = arrays["acc_parts"].copy()
+        sums[..., -1] = 1e15
+        sums[0, 3, 1], sums[0, 4] = -np.inf, 1e30
+        alpha = np.array([2.0**-126, -(2.0**-126), 2.0**-130], np.float32)
+        return {**arrays, "acc_parts": sums, "alpha": alpha}
+
+    found = outcome(COEFFICIENTS, "gfx942", {"m": 9, "parts": 2, "length": 4}, prepared=small)
+    (comparison,) = check_outputs(COEFFICIENTS, found.problem, found.arrays, found.outputs, GFX942)
+    assert comparison.unspecified == 1
+
+
 def test_shares_that_f32_does_not_hold() -> None:
     """Where exponents of res lie too far apart nothing is promised of a row's res, and all of the rest."""
 
@@ -232,6 +247,17 @@ def test_mixed_streams(name: str, dtype: str, chip: str) -> None:
         {"m": 3, "c": 200, "streams": 3, "stride": 640, "ystride": 616, "coefficients_stride": 19},
     ):  # fmt: skip
         outcome(MIXES[name], chip, {"dtype": dtype, **keys}, specified=True)
+
+
+@pytest.mark.parametrize("name", MIXES)
+def test_products_that_are_denormal(name: str) -> None:
+    """Each of them is rounded."""
+
+    def small(problem: Any, arrays: dict[str, Array]) -> dict[str, Array]:
+        least = np.float32(2.0**-139)
+        return {name: one if name == "coefficients" else one * least for name, one in arrays.items()}
+
+    outcome(MIXES[name], "gfx942", {"m": 9, "c": 64, "dtype": "f32"}, prepared=small, specified=True)
 
 
 @pytest.mark.parametrize("name", MIXES)

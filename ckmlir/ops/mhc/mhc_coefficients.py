@@ -182,7 +182,8 @@ def row_stride(values: Mapping[str, Any], mixing: Mixing) -> int:
 
 def _summed(problem: CoefficientsProblem, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
     """The sums of all parts, and the mean squares."""
-    total: Array = arrays["acc_parts"].astype(np.float64).sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        total: Array = arrays["acc_parts"].astype(np.float64).sum(axis=0)
     return total[:, :-1], total[:, -1] / max(problem.length, 1)
 
 

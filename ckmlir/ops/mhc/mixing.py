@@ -24,8 +24,8 @@ from msgspec import Struct
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.mhc.kinds import KINDS, coefficients_of
-from ckmlir.ops.precision import LEAST_EXPONENTIAL, OVERFLOW, UNIT
-from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Key, Pitch, Real, RequestError
+from ckmlir.ops.precision import DENORMAL, LEAST_EXPONENTIAL, OVERFLOW, UNIT
+from ckmlir.ops.request import LEAST_NORMAL_F32, MAXIMUM_SIZE, Choice, Integer, Key, Pitch, Real, RequestError
 
 if TYPE_CHECKING:
     from random import Random
@@ -115,7 +115,8 @@ class Mixing(Struct, frozen=True):
 
 def norms(mixing: Mixing, squares: Array) -> Array:
     """Norms (m, 1) of rows whose mean squares are given (m)."""
-    found = np.sqrt(squares + float(np.float32(mixing.eps)))
+    with np.errstate(invalid="ignore"):
+        found = np.sqrt(squares + float(np.float32(mixing.eps)))
     counted: Array = np.where(found <= LEAST_NORM, 1.0, found)[:, None]
     return counted
 
@@ -140,11 +141,11 @@ def tolerance(
     """How far coefficients in f32 may be from those of these sums and mean squares.
 
     Sums are `off` by so much, squares relatively by `relative`. With u f32's unit roundoff, f = alpha / r is off
-    relatively by e = relative / 2 + 6 u, and what it multiplies by |f| off + |f s| (e + 2 u) more. A sigmoid σ moves
-    by at most σ (1 - σ) exp(δ) δ when its argument does by δ, and loses σ (8 + (1 - σ) (2 |t| + 4)) u itself. What
-    becomes of res under Sinkhorn's divisions is followed to first order (`_sinkhorn_error`).
+    relatively by e = relative / 2 + 6 u, or by a denormal, and what it multiplies by |f| off + |f s| (e + 2 u) more. A
+    sigmoid σ moves by at most σ (1 - σ) exp(δ) δ when its argument does by δ, and loses σ (8 + (1 - σ) (2 |t| + 4)) u
+    itself. What becomes of res under Sinkhorn's divisions is followed to first order (`_sinkhorn_error`).
 
-    Nothing is promised where f or its product passes f32's range.
+    Nothing is promised where f or its product passes f32's range, nor of an infinite sum where f may come to 0.
     """
     alpha, bias = mixing.spread(arrays)
     n, norm = mixing.streams, norms(mixing, squares)
@@ -154,14 +155,15 @@ def tolerance(
         factor = np.abs(alpha / norm)
         argument = sums if mixing.form == "ck" else alpha / norm * sums + bias
         moved = factor * off + np.abs(factor * sums) * (relative + 2 * UNIT)
-        moved += 2 * UNIT * (np.abs(argument) + np.abs(bias))
+        moved += 2 * UNIT * (np.abs(argument) + np.abs(bias)) + DENORMAL * (np.abs(sums) + 1)
         share = _sigmoid(argument)
         step = off if mixing.form == "ck" else moved
         own = share * (8 + (1 - share) * (2 * np.abs(argument) + 4)) * UNIT + LEAST_EXPONENTIAL
         sigmoid = np.minimum(share * (1 - share) * np.exp(step) * step, 1.0) + own
         free = np.broadcast_to((factor * np.maximum(np.abs(sums), 1) >= OVERFLOW / 4), sums.shape) & np.isfinite(sums)
+        free = free | (np.isinf(sums) & (factor > 0) & (factor < LEAST_NORMAL_F32))  # 0 times an infinity
         if mixing.form == "ck":
-            shares = factor * (sigmoid + share * (relative + 3 * UNIT)) + 2 * UNIT * np.abs(bias)
+            shares = factor * (sigmoid + share * (relative + 3 * UNIT)) + 2 * UNIT * np.abs(bias) + 2 * DENORMAL
             error = np.where(is_res, moved, _doubled(n) * shares)
         else:
             res, lost = _sinkhorn_errors(mixing, argument[:, 2 * n :], moved[:, 2 * n :])

@@ -20,7 +20,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.mhc.kinds import MOST_STREAMS, coefficients_of
 from ckmlir.ops.mhc.mixing import RowPitch
 from ckmlir.ops.operator import NOTHING, Launch, Operator
-from ckmlir.ops.precision import UNIT, order_decides
+from ckmlir.ops.precision import DENORMAL, UNIT, order_decides
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import ceil_div, i32
@@ -213,9 +213,12 @@ class StreamsOperator(Operator[StreamsProblem, StreamsSpec]):
     def tolerances(
         self, problem: StreamsProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """T products are rounded once each, if that, and their sum T - 1 times, in f32; then the result in its type."""
+        """T products are rounded once each, if that, be it to denormals, and their sum T - 1 times, in f32; then the
+        result in its type.
+        """
         terms = self._terms(problem, arrays)
-        error = terms.shape[2] * UNIT * np.where(np.isfinite(terms), np.abs(terms), 0.0).sum(axis=2)
+        sizes = np.where(np.isfinite(terms), np.abs(terms), 0.0).sum(axis=2)
+        error = terms.shape[2] * (UNIT * sizes + DENORMAL)
         found = output_tolerance(
             error.reshape(self._shape(problem)), problem.dtype, f"{terms.shape[2]} products added in f32", target
         )
