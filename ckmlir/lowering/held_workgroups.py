@@ -51,13 +51,13 @@ def emitted_as_held(module: ir.Module, emit: Callable[[], CompiledObject], found
     return again
 
 
-def _short(kernels: Iterable[ir.Operation], compiled: CompiledObject) -> list[ir.Operation]:
-    """Kernels of which a compute unit holds fewer workgroups than it is given."""
+def _short(functions: Iterable[ir.Operation], compiled: CompiledObject) -> list[ir.Operation]:
+    """Kernels of which a compute unit holds fewer workgroups than it is given; where that is one, nothing is asked."""
 
     def held(kernel: ir.Operation) -> int:
         return kernel_occupancy(compiled.code_object, text_of(kernel, "sym_name")).workgroups
 
-    return [one for one in kernels if 1 < workgroups_a_unit(one) > held(one)]
+    return [one for one in functions if workgroups_a_unit(one) > 1 and workgroups_a_unit(one) > held(one)]
 
 
 def _waves(kernel: ir.Operation, code_object: CodeObject) -> int:

@@ -146,6 +146,21 @@ def test_what_is_not_finite() -> None:
         assert np.isfinite(np.delete(found.outputs["y"], (3, 7, 9), axis=0)).all()
 
 
+def test_nan_leaves_bounds_of_its_row_as_they_are() -> None:
+    """Without divisions NaN is one element's of res; the others of its row are as far off as ever."""
+    problem = COEFFICIENTS.problem(m=3, iterations=0)
+    arrays = COEFFICIENTS.inputs(problem, GFX942)
+    sums = arrays["acc_parts"].copy()
+    sums[0, 1, 9] = np.nan
+    plain, spoilt = (
+        COEFFICIENTS.tolerances(problem, one, COEFFICIENTS.reference(problem, one), GFX942)["y"]
+        for one in (arrays, {**arrays, "acc_parts": sums})
+    )
+    found = np.asarray(spoilt.atol)
+    np.testing.assert_array_equal(np.delete(found, range(8, 12), axis=1), np.delete(plain.atol, range(8, 12), axis=1))
+    assert (found[1, [8, 10, 11]] > 0).all()
+
+
 def test_factors_that_f32_rounds_to_zero() -> None:
     """Denormal factors, and those that become 0: of an infinite sum nothing is promised then."""
 

@@ -5,8 +5,8 @@ Keys are those of both, but for lists and sequences of different lengths. Blocks
 scores, and under causal masks from what queries see; other masks, bias, ALiBi and caps change scores, not which blocks
 are taken. Arrays are those of `sparse_attention` without lists, and thresholds (h, 2) with by_head=1.
 
-Which blocks a block of queries takes may depend on rounding, see there. Nothing is promised of the queries of such a
-block.
+Rounding may decide which blocks a block of queries takes (see `predict_blocks`). Nothing is promised of its queries
+then.
 
 Steps: those of `predict_blocks`, which leave a map in a workspace, and those of `sparse_attention` with a map.
 """

@@ -225,7 +225,8 @@ def _sinkhorn_error(mixing: Mixing, t: Array, moved: Array) -> tuple[Array, Arra
     square = t.reshape(-1, n, n)
     below = np.fmax.reduce(square, axis=2, keepdims=True) - square
     off = moved.reshape(-1, n, n)
-    first = off + off.max(axis=2, keepdims=True) + UNIT * (4 * below + 8)
+    first = off + np.fmax.reduce(off, axis=2, keepdims=True) + UNIT * (4 * below + 8)
+    first = np.where(np.isnan(first), 0.0, first)  # whose NaN divisions spread, and else nothing
     error += np.einsum("moij,mij->mo", np.abs(seen), first)
     lost = np.any([(shares < LEAST_SHARE).any(axis=(1, 2)) for shares in steps], axis=0)
     result: Array = steps[-1].reshape(-1, n * n) * np.expm1(error) + LEAST_EXPONENTIAL

@@ -34,18 +34,17 @@ def ssd_tolerances(problem: Problem, arrays: Mapping[str, Array], target: Target
     to the dtype: P within a block; W X and the state from block to block. It is a sum of n products times a sum of at
     most L, and its exponent is a sum of parts: a difference of two sums within j's block, and a sum within i's, each
     sum wrong by e = 9 u sum |delta_a| over the block of L places; between them 9 u |delta_a| for each place, and four
-    roundings more for each block that passes. So with M the magnitude of the state,
-    that is the recurrence with |delta x bᵀ|, and E its error, both carried from place to place,
+    roundings more for each block that passes. So with M the magnitude of the state, that is the recurrence with
+    |delta x bᵀ|, and E its error, both carried from place to place,
 
         E = exp(delta_a) (E + (9 u |delta_a| + u / 4) M) + (exp(2 e) - 1 + 1.01 r) |delta x bᵀ| + lost
         Y   |C| (E + (exp(e) - 1 + 1.01 r + (n + 2 L + 32) u) (M + E)) + lost, and the rounding of Y
         H   E + (2 L + 32) u M
 
     lost is the underflow of rounded operands, which comes behind the decay within a block, times what they are
-    multiplied with: where matrix instructions take
-    denormals for zero, it is the smallest normal number, and so are elements below it. It is also what exponentials
-    lack that are below f32's least normal number. Skip and gate add the roundings of their products; silu(z) is wrong
-    by (8 + 2 |z|) u of itself.
+    multiplied with: where matrix instructions take denormals for zero, it is the smallest normal number, and elements
+    below that are lost as well. It is also what exponentials lack that are below f32's least normal number. Skip and
+    gate add the roundings of their products; silu(z) is wrong by (8 + 2 |z|) u of itself.
 
     Nothing is promised of heads with inputs that are not finite, behind exponents that grow, or whose errors do, beyond
     `MOST_EXPONENT` in a block, and of what has operands that the dtype does not hold.
