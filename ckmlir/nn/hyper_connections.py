@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ckmlir.nn import plain
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given, pitch_key, pitch_of
 from ckmlir.nn.outputs import Outputs
 from ckmlir.nn.plain import checked
-from ckmlir.ops.mhc.kinds import KINDS, coefficients_of
+from ckmlir.ops.mhc.kinds import FORMS, KINDS, coefficients_of
 from ckmlir.runtime.device import DeviceError
 
 
@@ -166,6 +167,7 @@ def _coefficients(
     outputs: Outputs,
 ) -> dict[str, Given]:
     """What `mhc` makes, as "y"."""
+    plain.word("form", options["form"], FORMS)
     n, c = given.shape[-2:]
     rows = _rows_of(given)
     weights = call.read("phi", phi).require(shape=(coefficients_of(n), n * c), dtype=given.dtype).rows()
@@ -184,5 +186,5 @@ def _coefficients(
 def _told(alpha: Any, bias: Any) -> dict[str, object]:
     """Keys of three numbers and one. Raises DeviceError for others."""
     if not isinstance(alpha, Sequence) or len(alpha) != len(KINDS):
-        raise DeviceError(f"alpha={alpha!r:.60}: expected three numbers, of pre, post and res")
+        raise DeviceError(f"alpha={plain.shown(alpha)}: expected three numbers, of pre, post and res")
     return {**{f"alpha_{kind}": one for kind, one in zip(KINDS, alpha, strict=True)}, "bias": bias}

@@ -77,6 +77,10 @@ def test_what_is_refused(session: nn.Session) -> None:
         nn.mhc(x, phi, alpha.astype(np.float16), bias)
     with pytest.raises(DeviceError, match="expected three numbers, of pre, post and res"):
         nn.mhc(x, phi, 1.0, 0.0, form="ck")
+    with pytest.raises(DeviceError, match=r"^alpha=\[\[.*: expected three numbers, of pre, post and res$"):
+        nn.mhc(x, phi, np.zeros((2, 3)), 0.0, form="ck")
+    with pytest.raises(DeviceError, match="form=sinkhorn: expected one of paper, ck"):
+        nn.mhc(x, phi, alpha, bias, form="sinkhorn")
     with pytest.raises(DeviceError, match=r"x: shape \(192,\); expected \(…, streams, channels\)"):
         nn.mhc(x.reshape(-1)[:192], phi, alpha, bias)
     with pytest.raises(DeviceError, match=r"f: shape \(3, 47\); expected \(3, 48\)"):

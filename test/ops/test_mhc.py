@@ -213,10 +213,11 @@ def test_bounds_are_tight(form: str, dtype: str) -> None:
         ({"alpha_pre": 2.0}, "alpha_pre=2: form=paper takes arrays alpha and bias; expected form=ck"),
         ({"bias": 1.0}, "bias=1: form=paper takes arrays"),
         ({"ystride": 23}, "ystride=23: rows of y have 24 elements; expected at least that"),
-        ({"lda": 5}, "lda=5: rows of array a have 256 elements"),
+        ({"lda": 5}, "lda=5: rows of array x have 256 elements"),
         ({"streams": 9}, "streams=9: expected a whole number from 1 to 8"),
         ({"eps": -1.0}, "eps=-1.0: expected a finite number that f32 can hold, 0 or more"),
-        ({"m": 2**23}, "array a of shape 8388608x256 takes 4294967296 bytes"),
+        ({"ldb": 5, "layout": "RRR"}, "ldb=5: rows of array phi have 24 elements"),
+        ({"m": 2**23}, "array x of shape 8388608x256 takes 4294967296 bytes"),
     ],
 )
 def test_what_is_refused(keys: dict[str, Any], text: str) -> None:

@@ -101,7 +101,7 @@ def test_what_is_queued() -> None:
     ({"dtype": "fp8"}, "dtype=fp8: expected f16|bf16|f32"),
     ({"topk": 0}, "topk=0.0: expected a share above 0 and at most 1"),
     ({"mode": "group"}, "mode=group: unknown key"),
-    ({"block_k": 48}, "block=48: expected a power of two"),
+    ({"block_k": 48}, "block_k=48: expected a power of two"),
     ({"lists": "map"}, "lists=map: unknown key"),
 ])  # fmt: skip
 def test_what_is_refused(keys: Keys, words: str) -> None:

@@ -2,7 +2,7 @@
 
 | module | holds |
 |---|---|
-| `kinds.py` | how many coefficients there are |
+| `kinds.py` | how many coefficients there are, of which kinds and forms |
 | `mixing.py` | coefficients in NumPy, how far kernels may be from them, and their keys |
 | `mhc.py` | the operator that makes them of rows, by a product with sums of squares beside it |
 | `mhc_coefficients.py`, `mhc_coefficients_kernel.py` | its second step: of the sums of all parts of K |

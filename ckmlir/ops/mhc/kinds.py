@@ -1,9 +1,11 @@
-"""How many coefficients of hyper-connections a row has, and of which kinds."""
+"""How many coefficients of hyper-connections a row has, of which kinds, and by which of two formulas."""
 
 from __future__ import annotations
 
 MOST_STREAMS = 8
 KINDS = ("pre", "post", "res")
+FORMS = ("paper", "ck")
+"""See `ckmlir.ops.mhc.mixing`."""
 
 
 def coefficients_of(streams: int) -> int:

@@ -39,7 +39,7 @@ from ckmlir.ops.mhc.mhc_coefficients import CoefficientsProblem, number_arrays, 
 from ckmlir.ops.mhc.mixing import KEYS, Mixing, RowPitch
 from ckmlir.ops.operator import Launch, Run, Step
 from ckmlir.ops.precision import UNIT, order_decides
-from ckmlir.ops.request import Choice, Integer
+from ckmlir.ops.request import Choice, Integer, RequestError
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import OWN_KERNEL
 from ckmlir.targets import Target
@@ -106,6 +106,7 @@ class Mhc(ContractionOperator):
     def _problem(self, values: Mapping[str, Any]) -> MhcProblem:
         mixing = Mixing.read(values)
         sizes = {"n": mixing.columns, "k": values["streams"] * values["c"], "out": "f32", "ldc": None}
+        _check_rows(values, mixing.columns)
         plain = read_problem({**values, **sizes})
         n = find_dtype("f32").whole_vectors(mixing.columns + 1)
         check_sizes(replace(plain, n=n, ldc=n, split_k=2))  # one part of sums goes through memory, too
@@ -209,6 +210,19 @@ class Mhc(ContractionOperator):
             parts, own.m, own.k, own.mixed, parted.ldc, parted.part_outputs, own.ystride
         )  # fmt: skip
         return (OWN_KERNEL, Run(COEFFICIENTS, second, {}))
+
+
+def _check_rows(values: Mapping[str, Any], columns: int) -> None:
+    """Refuse matrices whose rows overlap, or that are too large, by the names that they have here. Raises
+    RequestError.
+    """
+    k = values["streams"] * values["c"]
+    shapes = {"a": (values["m"], k), "b": (k, columns) if values["layout"][1] == "R" else (columns, k)}
+    for operand, name in NAMES.items():
+        (_, row), key = shapes[operand], f"ld{operand}"
+        if values[key] is not None and values[key] < row:
+            raise RequestError(f"{key}={values[key]}: rows of array {name} have {row} elements; expected at least that")
+        array_spec(name, shapes[operand], values["dtype"], "in", values[key])  # refuses what is too large
 
 
 def _own(problem: Problem) -> MhcProblem:

@@ -23,8 +23,8 @@ from ckmlir.ops.arrays import ALIGNMENT, ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.mhc import mixing as mixing_of
-from ckmlir.ops.mhc.kinds import MOST_STREAMS
-from ckmlir.ops.mhc.mixing import FORMS, KEYS, Mixing, RowPitch
+from ckmlir.ops.mhc.kinds import FORMS, MOST_STREAMS
+from ckmlir.ops.mhc.mixing import KEYS, Mixing, RowPitch
 from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.precision import UNIT
 from ckmlir.ops.request import MAXIMUM_SIZE, Integer, RequestError

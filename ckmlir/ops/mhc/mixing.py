@@ -23,14 +23,13 @@ import numpy as np
 from msgspec import Struct
 
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.mhc.kinds import KINDS, coefficients_of
+from ckmlir.ops.mhc.kinds import FORMS, KINDS, coefficients_of
 from ckmlir.ops.precision import DENORMAL, LEAST_EXPONENTIAL, OVERFLOW, UNIT
 from ckmlir.ops.request import LEAST_NORMAL_F32, MAXIMUM_SIZE, Choice, Integer, Key, Pitch, Real, RequestError
 
 if TYPE_CHECKING:
     from random import Random
 
-FORMS = ("paper", "ck")
 LEAST_NORM = 1e-12
 NUMBERS = (*(f"alpha_{kind}" for kind in KINDS), "bias")
 """Keys of what form=ck is told by numbers, and form=paper by arrays."""

@@ -107,13 +107,10 @@ class BlockMeans(Operator[Problem, BlockMeansSpec]):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        d, multiple, block = values["d"], row_multiple(values["dtype"]), values["block"]
-        if d % multiple or d > WHOLE_TILES[-1]:
-            raise RequestError(f"d={d}: expected a multiple of {multiple} from {multiple} to {WHOLE_TILES[-1]}")
-        if block & (block - 1) or block > MOST_ROWS:
-            raise RequestError(f"block={block}: expected a power of two from 32 to {MOST_ROWS}")
+        check_channels(values["d"], values["dtype"])
+        check_block("block", values["block"])
         check_counts(values["b"], values["h"], values["s"])
-        sizes = (values["h"], values["s"], d)
+        sizes = (values["h"], values["s"], values["d"])
         strides = checked_head_strides(
             "x", values["layout"], values["b"], sizes, values["dtype"], values["x_strides"]
         )  # fmt: skip
@@ -182,6 +179,19 @@ class BlockMeans(Operator[Problem, BlockMeansSpec]):
         counts = map(i32, (problem.s, problem.blocks, problem.h, row))
         grid = (problem.blocks, problem.h, problem.b)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), (*names, *counts, i64(head), i64(batch)))
+
+
+def check_channels(d: int, dtype: str) -> None:
+    """Refuse rows that are no whole vectors, or longer than tiles. Raises RequestError."""
+    multiple = row_multiple(dtype)
+    if d % multiple or d > WHOLE_TILES[-1]:
+        raise RequestError(f"d={d}: expected a multiple of {multiple} from {multiple} to {WHOLE_TILES[-1]}")
+
+
+def check_block(key: str, block: int) -> None:
+    """Refuse rows of a block that no kernel takes. Raises RequestError."""
+    if block & (block - 1) or block > MOST_ROWS:
+        raise RequestError(f"{key}={block}: expected a power of two from 32 to {MOST_ROWS}")
 
 
 def mean_tolerances(

@@ -38,9 +38,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec, array_spec, find_array
-from ckmlir.ops.attention.head_strides import HeadStrides
+from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.parts.block_lists import BlockSize, Share
-from ckmlir.ops.attention.prediction.block_means import DTYPES
+from ckmlir.ops.attention.prediction.block_means import DTYPES, MOST_ROWS, check_block, check_channels
 from ckmlir.ops.attention.prediction.block_means import OPERATOR as BLOCK_MEANS
 from ckmlir.ops.attention.prediction.problem import LENGTHS, MASKS, VECTOR, WAVES, PredictSpec, Problem
 from ckmlir.ops.attention.prediction.reference import map_tolerances, predicted, unpromised, with_lists
@@ -72,8 +72,8 @@ class PredictBlocks(Operator[Problem, PredictSpec]):
         Integer("d", 128, "channels: a multiple of 8 (f32: 4) up to 256", minimum=1, multiple=8),
         Choice("dtype", "f16", "of Q and K", DTYPES),
         Choice("layout", "bhsd", "order of the dimensions in memory", ("bhsd", "bshd")),
-        BlockSize("block_q", 64, "queries of a block, a power of two from 32", minimum=32),
-        BlockSize("block_k", 128, "keys of a block, a power of two from 32", minimum=32),
+        BlockSize("block_q", 64, f"queries of a block, a power of two from 32 to {MOST_ROWS}", minimum=32),
+        BlockSize("block_k", 128, f"keys of a block, a power of two from 32 to {MOST_ROWS}", minimum=32),
         Share("topk", None, "share of the blocks of keys that is taken; by default what cdfthreshd takes", 0),
         Share("cdfthreshd", 0.98, "what the softmax of the blocks taken adds up to, at most 1", 0),
         Share("simthreshd1", 0.6, "how alike the rows of a block have to be for their mean to stand for them", 0),
@@ -104,10 +104,11 @@ class PredictBlocks(Operator[Problem, PredictSpec]):
             raise RequestError("scale=0.0: expected a number above 0")
         common = {name: values[name] for name in ("b", "d", "dtype", "layout")}
         sk = values["sq"] if values["sk"] is None else values["sk"]
+        check_channels(d, values["dtype"])
         queries, keys = (
             BLOCK_MEANS.problem(
-                **common, h=heads, s=rows, block=values[f"block_{name}"], x_strides=values[f"{name}_strides"],
-                shift=name == "k" and values["smooth"],
+                **common, h=heads, s=rows, block=values[f"block_{name}"],
+                x_strides=_strides(values, name, (heads, rows, d)), shift=name == "k" and values["smooth"],
             )
             for name, heads, rows in (("q", h, values["sq"]), ("k", hk, sk))
         )  # fmt: skip
@@ -208,6 +209,16 @@ class PredictBlocks(Operator[Problem, PredictSpec]):
                 i32, (problem.queries.s, problem.further, *(side.block.bit_length() - 1 for side in sides))
             )
         return Launch((ceil_div(rows, spec.rows), h, b), (WAVES * WAVE_SIZE, 1, 1), tuple(arguments))
+
+
+def _strides(values: Mapping[str, Any], name: str, sizes: tuple[int, int, int]) -> tuple[int, ...] | None:
+    """Those of Q or K that were given. What `block_means` would refuse of either is refused by its own name here.
+    Raises RequestError.
+    """
+    given: tuple[int, ...] | None = values[f"{name}_strides"]
+    check_block(f"block_{name}", values[f"block_{name}"])
+    checked_head_strides(name, values["layout"], values["b"], sizes, values["dtype"], given)
+    return given
 
 
 OPERATOR = PredictBlocks()
