@@ -117,6 +117,14 @@ def resource(
     return emit.once(key, make)
 
 
+def _stays(state: Lowering, pointer: ir.Value) -> bool:
+    """Whether a pointer is the same in all turns of loops."""
+    owner = pointer.owner
+    block: ir.Block = owner if isinstance(owner, ir.Block) else owner.operation.block
+    entry: ir.Block = state.function.regions[0].blocks[0]
+    return bool(block == entry)
+
+
 def _moved(state: Lowering, pointer: ir.Value, size: ir.Value, distance: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Where a buffer begins that a loop moves, and its bytes. The larger of two numbers less one of them, in two scalar
     instructions: none subtracts and ends at 0."""
@@ -153,9 +161,10 @@ def _of_its_own(state: Lowering, pointer: ir.Value, size: ir.Value, key: Hashabl
     Buffers of one size, as those of the arrays of a row have, would share the register of the size, and that of the
     flags behind it: loops would copy both to each buffer but the first, in every turn. So the other pointers' sizes
     have a 0 added that LLVM does not know, in front of the loop. Kernels of one block copy each word once anyway; those
-    that multiply have the flags of each pointer apart (`_flags`).
+    that multiply have the flags of each pointer apart (`_flags`). Where a pointer is another in each turn, so are its
+    buffer's words, and the sum would be taken in each.
     """
-    if state.is_straight or state.multiplies:
+    if state.is_straight or state.multiplies or not _stays(state, pointer):
         return size
     others: list[ir.Value] = state.known_in_block(("pointers of a size", key), list[ir.Value])
     if pointer not in others:

@@ -47,7 +47,7 @@ def visits_of(function: ir.Operation, blocks: Blocks) -> list[Visit]:
         for number, to in enumerate(flow.following[visit.block]):
             passed = {one for place in flow.dominators[to] for one in taken[place]}
             slots = {one: slot for one, slot in visit.slots.items() if one in passed}
-            given = _handed(end, number)
+            given = handed(end, number)
             for argument in taken[to]:
                 operand = given[ir.BlockArgument(argument).arg_number]
                 slots[argument] = visit.slots.get(operand, operand)
@@ -59,7 +59,7 @@ def visits_of(function: ir.Operation, blocks: Blocks) -> list[Visit]:
     return _in_order(visits)
 
 
-def _handed(end: ir.Operation, successor: int) -> list[ir.Value]:
+def handed(end: ir.Operation, successor: int) -> list[ir.Value]:
     """What a branch hands to one of its successors."""
     operands = list(end.operands)
     if len(end.successors) == 1:

@@ -1,5 +1,5 @@
-// Empty assembly stands in front of a branch to a steady loop, where that follows two loads: LLVM would move them behind
-// it. One load has no order, and what does not branch has no place to move it to. Loops without matrix instructions are
+// Empty assembly stands in front of a branch to a steady loop that hands loads on to products, where that follows two
+// loads: LLVM would move them behind it. One load has no order, and what does not branch has no place to move it to. Loops without matrix instructions are
 // not steady.
 
 // RUN: ckmlir-opt %s --ck-settle-loads | filecheck %s
@@ -16,10 +16,29 @@ module {
     %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
     %a = rocdl.raw.ptr.buffer.load %buffer, %zero, %zero, 0 : vector<4xf16>
     %b = rocdl.raw.ptr.buffer.load %buffer, %zero, %zero, 0 : vector<4xf16>
-    llvm.cond_br %some, ^steady(%c : vector<4xf32>), ^behind
-  ^steady(%acc: vector<4xf32>):
-    %product = rocdl.mfma.f32.4x4x4f16 %a, %b, %acc, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    llvm.cond_br %some, ^steady(%product : vector<4xf32>), ^behind
+    llvm.cond_br %some, ^steady(%c, %b : vector<4xf32>, vector<4xf16>), ^behind
+  ^steady(%acc: vector<4xf32>, %now: vector<4xf16>):
+    %product = rocdl.mfma.f32.4x4x4f16 %a, %now, %acc, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %next = rocdl.raw.ptr.buffer.load %buffer, %zero, %zero, 0 : vector<4xf16>
+    llvm.cond_br %some, ^steady(%product, %next : vector<4xf32>, vector<4xf16>), ^behind
+  ^behind:
+    llvm.return
+  }
+
+  // What turns do not hand on to products has its order elsewhere: it goes to LDS, or stays as it is in all turns.
+  // CHECK-LABEL: llvm.func @kept
+  // CHECK-NOT: inline_asm
+  llvm.func @kept(%buffer: !llvm.ptr<8>, %lds: !llvm.ptr<3>, %some: i1) {
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %c = llvm.mlir.constant(dense<0.0> : vector<4xf32>) : vector<4xf32>
+    %a = rocdl.raw.ptr.buffer.load %buffer, %zero, %zero, 0 : vector<4xf16>
+    %b = rocdl.raw.ptr.buffer.load %buffer, %zero, %zero, 0 : vector<4xf16>
+    llvm.cond_br %some, ^steady(%c, %b : vector<4xf32>, vector<4xf16>), ^behind
+  ^steady(%acc: vector<4xf32>, %now: vector<4xf16>):
+    llvm.store %now, %lds : vector<4xf16>, !llvm.ptr<3>
+    %product = rocdl.mfma.f32.4x4x4f16 %a, %a, %acc, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %next = rocdl.raw.ptr.buffer.load %buffer, %zero, %zero, 0 : vector<4xf16>
+    llvm.cond_br %some, ^steady(%product, %next : vector<4xf32>, vector<4xf16>), ^behind
   ^behind:
     llvm.return
   }
