@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_runner import CHIPS, agree, checked, outcome
 
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import Array, compare
 from ckmlir.ops.request import RequestError
@@ -200,6 +201,15 @@ def test_blocks_grow_with_channels() -> None:
     for n, tile in ((1, 32), (33, 64), (128, 128), (129, 256)):
         assert SSD.spec(SSD.problem(n=n), GFX942).n_tile == tile
     assert [SSD.spec(SSD.problem(d=d, n=32), GFX942).d_tile for d in (1, 32, 33, 500)] == [16, 32, 64, 64]
+
+
+@pytest.mark.parametrize("keys", [{}, {"skip": "head", "gate": 1}, {"n": 129, "layout": "bhds"}])
+def test_the_largest_states_spill_nothing(keys: Keys) -> None:
+    """Of f32, whose blocks of 64 LDS of gfx950 has room for, and registers have not."""
+    target = get_target("gfx950")
+    kernel = compile_kernel(SSD, SSD.spec(SSD.problem(**{"n": 256, "dtype": "f32", **keys}), target), target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.private_segment_size) == (0, 0)
 
 
 def spec_with(**fields: object) -> SsdFwdSpec:

@@ -23,6 +23,9 @@ PLAIN = "unpipelined"
 """The schedule of kernels that have few registers left."""
 LEAST_AHEAD = 8
 """Bytes of a load from which on blocks may be loaded ahead."""
+MOST_BYTES = 1 << 15
+"""Of a block of C or of the state, in the dtype: f32 with n = 256 and blocks of 64 places, or of 64 channels, spilled
+up to 354 vector registers on gfx950, whose LDS has room for them."""
 ASIDE = 4096
 """Bytes of LDS that are left to sums over places, and to what exchanges go through."""
 
@@ -154,6 +157,11 @@ def _unfit(spec: SsdFwdSpec, target: Target) -> Iterator[Reason]:
     if spec.schedule != PLAIN and size < LEAST_AHEAD:
         why = f"loads of {size} bytes ahead of their block take more registers than there are"
         yield Reason("schedule", spec.schedule, why, f"expected {PLAIN}, or rows of multiples of {LEAST_AHEAD} bytes")
+    largest = find_dtype(spec.dtype).bytes * max(spec.block) * spec.n_tile
+    if largest > MOST_BYTES:
+        why = f"vector registers have no room for {largest} bytes of C or of a state"
+        yield Reason("block", spec.block, why, f"expected at most {MOST_BYTES}")
+        return
     if spec.lds_bytes > target.lds_bytes:
         why = f"blocks take {spec.lds_bytes} bytes of LDS, and {target.name} has {target.lds_bytes}"
         yield Reason("block", spec.block, why, "expected smaller ones")
