@@ -59,7 +59,7 @@ def lower_dequantize(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     words, count = words_of(parts.octets), packing.count(vectors.length_of(parts.octets))
     element = result.element_type
     if not packing.is_integer:
-        return [_floats(state, op, packing, words, count)]
+        return [_floats(state, op, words, count)]
     if str(element) == "i8":
         return [octets(packing, words, count, result, parts.zeros)]
     scales, zeros = (None if one is None else convert(state, op, one, ir.F32Type.get()) for one in parts[:0:-1])
@@ -92,9 +92,7 @@ def lower_dequantize(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     return [convert(state, op, whole, element)]
 
 
-def _floats(
-    state: Lowering, op: ir.Operation, packing: Packing, words: Sequence[ir.Value], count: int
-) -> ir.Value:
+def _floats(state: Lowering, op: ir.Operation, words: Sequence[ir.Value], count: int) -> ir.Value:
     """fp4 times scales."""
     given, element = operands_of(op).scales, op.results[0].type.element_type
     scales, none = convert(state, op, given, ir.F32Type.get()), _constant(-0.0)
@@ -102,7 +100,7 @@ def _floats(
         wide = unpacked_pairs(words, count)
         factors: list[tuple[ir.Value, int | None]] = [(vectors.element(wide, place), None) for place in range(count)]
     else:
-        pairs = [pair for word in words for pair in pairs_of_fp4(packing, word)]
+        pairs = [pair for word in words for pair in pairs_of_fp4(word)]
         factors = [(pairs[place // 2], place % 2) for place in range(count)]
     products = [_Product(*one, vectors.element(scales, place), none) for place, one in enumerate(factors)]
     if str(element) == "f16":

@@ -31,8 +31,8 @@ ZERO = 0x0C
 
 def halves(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Value:
     """So many elements of the words, as a vector of f16."""
-    pairs_of = _pairs_of_integers if packing.is_integer else pairs_of_fp4
-    pairs = [pair for word in words for pair in pairs_of(packing, word)]
+    found = [_pairs_of_integers(packing, word) if packing.is_integer else pairs_of_fp4(word) for word in words]
+    pairs = [pair for of_word in found for pair in of_word]
     f16s = bitcast(vectors.from_elements(pairs), vectors.vector_type(2 * len(pairs), ir.F16Type.get()))
     return vectors.part(f16s, 0, count)
 
@@ -65,7 +65,7 @@ def codes(packing: Packing, word: ir.Value, mask: int, beside: int = 0) -> ir.Va
     return assembly(_i32(), [word, number(ones), number(zeros)], "v_bfi_b32 $0, $1, $2, $3", "=v,v,s,v")
 
 
-def pairs_of_fp4(_: Packing, word: ir.Value) -> list[ir.Value]:
+def pairs_of_fp4(word: ir.Value) -> list[ir.Value]:
     """The fp4 of a word as f16, two in each: upper bytes of elements 0, 2, 4, 6 and of the others, then two of each in
     order.
     """

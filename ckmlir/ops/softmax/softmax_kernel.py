@@ -10,12 +10,13 @@ from typing import Any
 
 from ckmlir.lang import Kernel, Tile, each_element, exp2, where
 from ckmlir.ops.precision import LOG2_E
+from ckmlir.ops.request import GREATEST_F32
 from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock, row_kernel
 from ckmlir.ops.softmax.softmax import SoftmaxSpec
 from ckmlir.targets import Target
 
-LOWEST = -(2 - 2.0**-23) * 2.0**127
-"""In place of minus infinity as the maximum of nothing: minus infinity less this is itself, less itself it is NaN."""
+LOWEST = -GREATEST_F32
+"""The least that a maximum is taken for: minus infinity less this has an exponential of 0, less itself it is NaN."""
 
 
 def build(spec: SoftmaxSpec, target: Target) -> Kernel:

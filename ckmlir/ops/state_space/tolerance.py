@@ -81,7 +81,7 @@ class Inputs(Struct, frozen=True):
 
     Attributes:
         x, b, c, delta, first: magnitudes; first: of the state before the first place.
-        lost: whether a head (batch, head) has inputs that are no numbers.
+        lost: whether a head (batch, head) has NaN or infinities among its inputs.
     """
 
     x: Array

@@ -38,13 +38,13 @@ from ckmlir.lang import (
     workgroup_id,
 )
 from ckmlir.ops.attention.prediction.problem import VECTOR, WAVES, PredictSpec
-from ckmlir.ops.request import LEAST_NORMAL_F32
+from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32
 from ckmlir.targets import Target
 
 LARGEST, LEAST, POSITIVE = 2**31 - 1, -(2**31), 0x7FFFFFFF
 BITS = 32
-LOWEST = -(2 - 2.0**-23) * 2.0**127
-"""In place of minus infinity as the maximum of nothing."""
+LOWEST = -GREATEST_F32
+"""The least that a maximum is taken for: minus infinity less this has an exponential of 0, less itself it is NaN."""
 
 
 def build(spec: PredictSpec, target: Target) -> Kernel:

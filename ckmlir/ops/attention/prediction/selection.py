@@ -7,6 +7,8 @@ of all of them, or a number of blocks.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from msgspec import Struct
 
@@ -73,9 +75,9 @@ def undecided(row: Row, roundings: int) -> Array:
     return found
 
 
-def _sum_above(keys: Array, weights: Array, limits: Array, side: str) -> Array:
+def _sum_above(keys: Array, weights: Array, limits: Array, side: Literal["left", "right"]) -> Array:
     """For each limit the sum of the weights whose keys are above it, or with side="left" also those at it."""
     order = np.argsort(keys)
     sums = np.concatenate([[0.0], np.cumsum(weights[order[::-1]])])
-    found: Array = sums[len(keys) - np.searchsorted(keys[order], limits, side)]  # type: ignore[call-overload]
+    found: Array = sums[len(keys) - np.searchsorted(keys[order], limits, side)]
     return found
