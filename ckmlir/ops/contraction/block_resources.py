@@ -143,7 +143,7 @@ def _bytes(spec: ContractionSpec, tensor: str) -> float:
 
 def _scales(spec: ContractionSpec) -> list[ScaleSpec]:
     """Those of groups along K that the loop multiplies by."""
-    return [one for one in map(ScaleSpec.parse, spec.scaling) if one.group and not spec.scaled_by_instruction]
+    return [one for one in spec.scaled_sums if one.group and not spec.scaled_by_instruction]
 
 
 def _copies(spec: ContractionSpec, place: int, elements: int) -> int:

@@ -256,7 +256,7 @@ class ContractionSpec(Spec):
         return ("index",) if self.sparse else ()
 
     @property
-    def _scaled(self) -> "tuple[ScaleSpec, ...]":
+    def _all_scales(self) -> "tuple[ScaleSpec, ...]":
         """`scaling` as it is read; plain products load quickly without what reads it."""
         if not self.scaling:
             return ()
@@ -265,15 +265,20 @@ class ContractionSpec(Spec):
         return tuple(map(ScaleSpec.parse, self.scaling))
 
     @property
+    def scaled_sums(self) -> "tuple[ScaleSpec, ...]":
+        """The scales that sums are multiplied by, not elements."""
+        return tuple(one for one in self._all_scales if not one.of_elements)
+
+    @property
     def piece(self) -> int:
         """Elements along K of the products that are added up before they are scaled: of a step, or of a group."""
-        scales = () if self.scaled_by_instruction else self._scaled
+        scales = () if self.scaled_by_instruction else self.scaled_sums
         return min([self.block[2], *(one.group for one in scales if one.group)])
 
     @property
     def scaled_by_instruction(self) -> bool:
         """Whether the matrix instruction, of several blocks along K, scales them itself."""
-        scales = self._scaled
+        scales = self.scaled_sums
         return bool(scales) and all(one.is_power and one.group < self.mfma[2] for one in scales)
 
     @property
@@ -281,7 +286,7 @@ class ContractionSpec(Spec):
         """Whether registers are to leave room for another workgroup on a compute unit: columns have scales, or B goes
         straight to registers, of groups that one matrix instruction takes as a whole, so that its sums are scaled as
         they come."""
-        groups = [one for one in self._scaled if one.group]
+        groups = [one for one in self.scaled_sums if one.group]
         whole = self.mfma[2] == self.piece == self.block[2]
         if not (groups and whole) or self.scaled_by_instruction or self.shuffled:
             return False
@@ -296,13 +301,13 @@ class ContractionSpec(Spec):
     def keepable(self) -> "tuple[ScaleSpec, ...]":
         """The scales that LDS may keep for many steps: of A's rows, and of B's columns where B does not pass LDS, which
         is busy with both otherwise."""
-        straight = bool(self._scaled) and self.is_straight
-        return tuple(one for one in self._scaled if one.is_along_k and (one.operand == "a" or straight))
+        straight = bool(self.scaled_sums) and self.is_straight
+        return tuple(one for one in self.scaled_sums if one.is_along_k and (one.operand == "a" or straight))
 
     @property
     def scales(self) -> tuple[str, ...]:
         """The arrays of scales."""
-        return tuple(one.name for one in self._scaled)
+        return tuple(one.name for one in self._all_scales)
 
     @property
     def stays(self) -> bool:
@@ -317,7 +322,7 @@ class ContractionSpec(Spec):
     @property
     def zeros(self) -> tuple[str, ...]:
         """The arrays of zero points."""
-        return tuple(name for one in self._scaled for name in one.zero_names)
+        return tuple(name for one in self._all_scales for name in one.zero_names)
 
     @property
     def is_depthwise(self) -> bool:

@@ -11,6 +11,7 @@ from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.merged_kernel import distance_arguments
 from ckmlir.ops.contraction.reciprocals_kernel import divided
 from ckmlir.ops.contraction.rows_kernel import Told
+from ckmlir.ops.contraction.scaling import ScaleSpec, of_matrices
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, element_types, known_sizes
 from ckmlir.ops.moe.routing import DIVISORS, LISTS, in_order
@@ -70,7 +71,8 @@ def _strides(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scalar]
     sides = zip(NAMES, map(SideSpec.parse, spec.side), strict=False)
     own = {name: getattr(given, f"ld_{name}") for name, side in sides if side.kind in ("row", "scalar")}
     behind = {name: getattr(given, f"{name}_stride") for name in spec.behind[:1]}
-    scales = {name: getattr(given, stride) for name in spec.scales[1:] for stride in scale_stride(spec)}
+    of_b = [one.name for one in of_matrices(map(ScaleSpec.parse, spec.scaling))]
+    scales = {name: getattr(given, stride) for name in of_b for stride in scale_stride(spec)}
     return {**dict.fromkeys(spec.tensors[1:], given.b_stride), **scales, **own, **behind}
 
 

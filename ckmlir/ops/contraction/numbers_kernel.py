@@ -64,9 +64,14 @@ class Numbers(Struct, frozen=True):
         return view(self.pointer, (self._count, self.spec.rows, self.groups), (by_row, 0, by_group))
 
 
-class ZeroPoints(Struct, frozen=True):
-    """Those of the integers of some rows: what integers stand for is less by them."""
+class OfElements(Struct, frozen=True):
+    """What elements of 4 bits of some rows are to others: zero points, by which they are more, or scales.
 
+    Attributes:
+        role: which of both, as `dequantize` calls them.
+    """
+
+    role: str
     numbers: Numbers
     row: Scalar
     rows: int
@@ -84,13 +89,13 @@ class ZeroPoints(Struct, frozen=True):
             return load(seen.freeze(1, k // group).pad(self.rows).window((self.rows,), (first,)))
         return load(seen.pad(self.rows, self._groups).window((self.rows, self._groups), (first, k // group)))
 
-    def less(self, octets: Tile, name: str, element: str, loaded: Tile, axis: int) -> Tile:
-        """The integers in bytes, which they share along an axis, less their zero points, as another type."""
+    def applied(self, octets: Tile, name: str, element: str, loaded: Tile, axis: int) -> Tile:
+        """The elements in bytes, which they share along an axis, less zero points or times scales, as another type."""
         if self._groups == 1:
-            zeros = stretch(loaded, 1, self.depth)
+            numbers = stretch(loaded, 1, self.depth)
         else:
-            zeros = join_axes(stretch(loaded, 2, self.numbers.spec.group), 1)
-        return dequantize(octets, name, element, zeros=zeros, axis=axis)
+            numbers = join_axes(stretch(loaded, 2, self.numbers.spec.group), 1)
+        return dequantize(octets, name, element, axis=axis, **{self.role: numbers})
 
     @property
     def _groups(self) -> int:

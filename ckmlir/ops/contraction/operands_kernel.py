@@ -14,7 +14,7 @@ from ckmlir.lang import Pointer, Scalar, Tile, View, cast, light_exponent, repac
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.merged_kernel import tensor_view
-from ckmlir.ops.contraction.numbers_kernel import Numbers, ZeroPoints
+from ckmlir.ops.contraction.numbers_kernel import Numbers, OfElements
 from ckmlir.ops.contraction.rows_kernel import Array, Rows
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle_kernel import shuffled_view
@@ -113,19 +113,19 @@ class Converted(Changed, frozen=True):
         return cast(unpack(loaded, self.kind.name, wide, axis=self.axis, exponent=exponent), self.taken)
 
 
-class Shifted(Changed, frozen=True):
-    """A matrix of integers that become others less zero points."""
+class Dequantized(Changed, frozen=True):
+    """A matrix of elements of 4 bits that become others less zero points, or times scales."""
 
-    zeros: ZeroPoints
+    beside: OfElements
 
     def load(self, k: Scalar) -> tuple[Tile, Tile]:
         """See `loop_kernel.Operand`."""
-        return self.matrix.load(k), self.zeros.load(k)
+        return self.matrix.load(k), self.beside.load(k)
 
     def prepared(self, loaded: tuple[Tile, Tile], k: Scalar) -> Tile:
         """See `loop_kernel.Operand`."""
-        octets, zeros = loaded
-        return self.zeros.less(octets, self.kind.name, self.taken, zeros, self.axis)
+        octets, numbers = loaded
+        return self.beside.applied(octets, self.kind.name, self.taken, numbers, self.axis)
 
 
 def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
@@ -140,7 +140,7 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
     first = Kept("a", a.rows(work.row, rows), depth) if spec.sparse else _matrix(spec, "a", a, 0, work.row)
     b = array(spec, work, spec.tensors[1])
     matrices = [
-        _shifted(_matrix(spec, known_as, b.at(work.arrays[name]), 1, work.column), _zero_points(spec, work, name))
+        _dequantized(_matrix(spec, known_as, b.at(work.arrays[name]), 1, work.column), _of_elements(spec, work, name))
         for known_as, name in zip(LDS_NAMES, spec.tensors[1:], strict=False)
     ]
     return [first, *matrices]
@@ -148,29 +148,31 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
 
 def exponent_of(spec: ContractionSpec, matrix: str) -> int:
     """Of the power of two that the products of A with a matrix B are multiplied by: those times which integers of 4
-    bits become `taken` by the fewest instructions, where no zero points are taken from them.
+    bits become `taken` by the fewest instructions, where they have no zero points or scales of their own.
     """
     if spec.sources or spec.taken == "":
         return 0
-    zeros = {one.operand for one in map(ScaleSpec.parse, spec.scaling) if one.zeros}
-    kinds = [kind for name, kind in zip((spec.tensors[0], matrix), spec.held, strict=False) if name not in zeros]
+    own = {one.operand for one in map(ScaleSpec.parse, spec.scaling) if one.zeros or one.of_elements}
+    kinds = [kind for name, kind in zip((spec.tensors[0], matrix), spec.held, strict=False) if name not in own]
     return sum(light_exponent(kind.name, spec.taken) for kind in kinds if kind.packing is not None)
 
 
-def _shifted(found: Operand, zeros: ZeroPoints | None) -> Operand:
-    """The operand less its zero points."""
-    if zeros is None or not isinstance(found, Converted):
+def _dequantized(found: Operand, beside: OfElements | None) -> Operand:
+    """The operand less its zero points, or times its scales."""
+    if beside is None or not isinstance(found, Converted):
         return found
-    return Shifted(found.matrix, found.kind, found.taken, found.axis, zeros)
+    return Dequantized(found.matrix, found.kind, found.taken, found.axis, beside)
 
 
-def _zero_points(spec: ContractionSpec, work: Work, operand: str) -> ZeroPoints | None:
-    """Those of a matrix B in a workgroup's block."""
+def _of_elements(spec: ContractionSpec, work: Work, operand: str) -> OfElements | None:
+    """Zero points, or scales of elements, of a matrix B in a workgroup's block."""
     for one in map(ScaleSpec.parse, spec.scaling):
-        for name in one.zero_names if one.operand == operand else ():
-            pitch, sizes = getattr(work.distances, f"ld_{one.name}"), work.sizes
-            numbers = Numbers(one, work.arrays[name], pitch, sizes["n"], sizes["k"])
-            return ZeroPoints(numbers, work.column, *spec.block[1:])
+        roles = {"scales": (one.name,) * one.of_elements, "zeros": one.zero_names}
+        for role, names in roles.items() if one.operand == operand else ():
+            for name in names:
+                pitch, sizes = getattr(work.distances, f"ld_{one.name}"), work.sizes
+                numbers = Numbers(one, work.arrays[name], pitch, sizes["n"], sizes["k"])
+                return OfElements(role, numbers, work.column, *spec.block[1:])
     return None
 
 

@@ -120,21 +120,21 @@ class Problem(Struct, frozen=True):
         return tuple(one.name for one in self.sources) or operand_names(self.products)
 
     @property
-    def grouped_scales(self) -> int:
-        """Arrays of scales that the loop loads."""
-        return sum(one.group > 0 for one in self.scaling)
+    def scaled_sums(self) -> tuple[Scale, ...]:
+        """The scales that sums are multiplied by, not elements."""
+        return tuple(one for one in self.scaling if not one.of_elements)
 
     def scaled_group(self, target: Target) -> int:
         """Elements along K of partial sums, which are scaled before they are added; 0 where there are none."""
-        deepest = max((one.group for one in self.scaling), default=0)
+        deepest = max((one.group for one in self.scaled_sums), default=0)
         group = self.piece(2 * deepest, target)
         return group if group <= deepest else 0
 
     def taken(self, target: Target) -> str:
-        """The type that elements become on their way to LDS, which holds all of them exactly: that of A for integers of
-        4 bits; f16 where the chip does not multiply what has powers of two as scales; "" where they stay what they are.
+        """The type that elements become on their way to LDS: that of A for integers of 4 bits, and elements with scales
+        of their own; f16 where the chip does not multiply what has powers of two as scales; "" where they stay.
         """
-        if self.b_dtype in PACKED_INTEGERS:
+        if self.b_dtype in PACKED_INTEGERS or len(self.scaled_sums) < len(self.scaling):
             return self.dtype
         powers = bool(self.scaling) and all(one.is_power for one in self.scaling)
         known = all(one.packing is not None or target.fp8 is not None for one in self.held)
@@ -142,11 +142,11 @@ class Problem(Struct, frozen=True):
 
     def piece(self, depth: int, target: Target) -> int:
         """Elements along K, of a step of so many, that are multiplied before their sums are scaled."""
-        powers = bool(self.scaling) and all(one.is_power for one in self.scaling)
+        sums = self.scaled_sums
         scaling = any(one.scaled and depth % one.k == 0 for one in target.mfmas(self.dtype, self.b_dtype or None))
-        if powers and scaling and self.mfma is None:
+        if sums and all(one.is_power for one in sums) and scaling and self.mfma is None:
             return depth
-        return min([depth, *(one.group for one in self.scaling if one.group)])
+        return min([depth, *(one.group for one in sums if one.group)])
 
     @property
     def stored(self) -> str:

@@ -32,11 +32,10 @@ def arrays_at(problem: Problem, arrays: Mapping[str, Array], place: tuple[int, .
 
 
 def matrices(problem: Problem, arrays: Mapping[str, Array]) -> list[tuple[Array, Array]]:
-    """A as (m, k) and each B, less its zero points, as (k, n): of one product."""
-    kinds = problem.held
-    zeros = {
-        one.operand: one.over(arrays[name], problem.n, problem.k) for one in problem.scaling for name in one.zero_names
-    }
+    """A as (m, k) and each B, less its zero points or times the scales of its elements, as (k, n): of one product."""
+    kinds, size = problem.held, (problem.n, problem.k)
+    zeros = {one.operand: one.over(arrays[name], *size) for one in problem.scaling for name in one.zero_names}
+    scales = {one.operand: one.over(arrays[one.name], *size) for one in problem.scaling if one.of_elements}
     a = elements(arrays["a"], kinds[0].name)
     a = a if problem.layout[0] == "R" else a.T
     found = []
@@ -46,7 +45,8 @@ def matrices(problem: Problem, arrays: Mapping[str, Array]) -> list[tuple[Array,
             b = unshuffle_b(b, problem.n, kinds[1].packed_length(problem.k), problem.shuffled)
         b = elements(b, kinds[1].name)
         b = b if problem.layout[1] == "R" else b.T
-        found.append((a, b - zeros[name].T if name in zeros else b))
+        b = b - zeros[name].T if name in zeros else b
+        found.append((a, b * scales[name].T if name in scales else b))
     return found
 
 

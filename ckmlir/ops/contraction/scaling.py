@@ -1,11 +1,16 @@
 """Scales that A and the matrices B were quantised with: how they lie, and what they make of a matrix.
 
 A scale is a number of f32, or a power of two (e8m0), for so many rows of A (columns of B) and so many elements along K,
-or all of them. The product is that of the scaled matrices. Source of the semantics: CK Tile,
-example/ck_tile/38_block_scale_gemm, whose modes are rowcol, tensor, aquant, bquant and abquant, and 42_mx_gemm.
+or all of them. The product is that of the scaled matrices. Sums are scaled, or elements before they are multiplied: of
+4 bits on their way to the type of A. Source of the semantics: CK Tile,
+example/ck_tile/38_block_scale_gemm, whose modes are rowcol, tensor, aquant, bquant and abquant, 42_mx_gemm, and
+18_flatmm, a16w4.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -29,6 +34,8 @@ DTYPES = ("f32", POWERS)
 """Of scales; powers of two are those of the microscaling formats (OCP Microscaling Formats, 5.4.1)."""
 ZEROS = "i8"
 """Of zero points."""
+ELEMENTS = "elements"
+"""What texts call that elements are scaled, not sums."""
 NAMES = {operand: f"scale_{operand}" for operand in ("a", "b", "gate", "up")}
 
 
@@ -42,6 +49,7 @@ class ScaleSpec(Struct, frozen=True, kw_only=True):
         dtype: of `DTYPES`.
         align: elements of which both the distance and the length of rows of the array are multiples.
         zeros: type of the zero points, one beside each scale in an array that lies as theirs; "": none.
+        of_elements: whether elements of 4 bits are multiplied by it before products are taken, not sums of products.
     """
 
     operand: str
@@ -51,27 +59,30 @@ class ScaleSpec(Struct, frozen=True, kw_only=True):
     dtype: str
     align: int
     zeros: str = ""
+    of_elements: bool = False
 
     @staticmethod
     def parse(text: str) -> ScaleSpec:
         """The inverse of `described`. Raises ValueError for other texts."""
         operand, rows, group, major, types, align = text.split(":")
-        dtype, _, zeros = types.partition("_")
+        dtype, _, beside = types.partition("_")
         found = ScaleSpec(
-            operand=operand, rows=int(rows), group=int(group), major=major, dtype=dtype, align=int(align), zeros=zeros
-        )
+            operand=operand, rows=int(rows), group=int(group), major=major, dtype=dtype, align=int(align),
+            zeros="" if beside == ELEMENTS else beside, of_elements=beside == ELEMENTS,
+        )  # fmt: skip
         if operand not in NAMES or found.rows not in ROWS or found.group not in GROUPS:
             raise ValueError(text)
         if major not in (ORDERS if found.is_power else MAJORS):
             raise ValueError(text)
-        if dtype not in DTYPES or zeros not in ("", ZEROS) or found.align < 1:
+        if dtype not in DTYPES or found.zeros not in ("", ZEROS) or found.align < 1:
             raise ValueError(text)
         return found
 
     @property
     def described(self) -> str:
         """As `ContractionSpec.scaling` has it."""
-        types = f"{self.dtype}_{self.zeros}" if self.zeros else self.dtype
+        beside = ELEMENTS if self.of_elements else self.zeros
+        types = f"{self.dtype}_{beside}" if beside else self.dtype
         return f"{self.operand}:{self.rows}:{self.group}:{self.major}:{types}:{self.align}"
 
     @property
@@ -118,6 +129,14 @@ class ScaleSpec(Struct, frozen=True, kw_only=True):
         if self.major in TILINGS:
             return tiled_shape(rows, groups, TILINGS[self.major])
         return (along_rows, groups) if self.major == "k" else (groups, along_rows)
+
+
+S = TypeVar("S", bound=ScaleSpec)
+
+
+def of_matrices(scaling: Iterable[S]) -> tuple[S, ...]:
+    """Those of the matrices B."""
+    return tuple(one for one in scaling if one.operand != "a")
 
 
 class Scale(ScaleSpec, frozen=True, kw_only=True):

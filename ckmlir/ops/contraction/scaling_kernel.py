@@ -172,10 +172,10 @@ def _whole(place: Place, like: Tile) -> Any:
 
 
 def _places(spec: ContractionSpec, product: Mma, work: Work, chosen: Any) -> Mapping[str, Place]:
-    """By operand, the scales that are chosen."""
+    """By operand, the scales of sums that are chosen."""
     lies, found = product.c_over(spec.waves, *spec.block[:2]), {}
     for one in map(ScaleSpec.parse, spec.scaling):
-        if chosen(one):
+        if chosen(one) and not one.of_elements:
             along = 0 if one.operand == "a" else 1
             origin, size = ((work.row, work.sizes["m"]), (work.column, work.sizes["n"]))[along]
             pointer, pitch = work.arrays[one.name], getattr(work.distances, f"ld_{one.name}")

@@ -202,12 +202,7 @@ def are_bounded(sources: Sequence[Source] | Sequence[SourceSpec], dtype: str) ->
     return dtype == "bf16" and POWER.name not in types and not types.isdisjoint(HALF_BYTES)
 
 
-def as_weights(values: Array, error: Array) -> Array:
-    """The error of integers of 4 bits with scales and zero points: nothing is known of what is not finite."""
-    return np.where(np.isfinite(values), error, np.inf)
-
-
-def as_bounded(values: Array, error: Array) -> Array:
+def _as_bounded(values: Array, error: Array) -> Array:
     """The error with that of conversions of numbers that are promised to be bounded: nothing is known of larger ones,
     and smaller ones may become zero.
     """
@@ -217,9 +212,11 @@ def as_bounded(values: Array, error: Array) -> Array:
 
 
 def combined(
-    op: str, sources: Sequence[Source], arrays: Mapping[str, Array], shape: tuple[int, int], computing: str
+    op: str, sources: Sequence[Source], arrays: Mapping[str, Array], shape: tuple[int, int], computing: str, dtype: str
 ) -> tuple[Array, Array]:
-    """The operand (rows, k) before it is rounded, and how far what is computed may be from it."""
+    """The operand (rows, k) before it is rounded to the type in which it is multiplied, and how far what is computed
+    may be from it: of integers of 4 bits nothing is known where it is not finite.
+    """
     precision = PRECISIONS[computing]
     expression = parse(op, tuple(one.name for one in sources))
     values = {one.name: one.over(arrays[one.name], *shape).astype(np.float64) for one in sources}
@@ -228,7 +225,9 @@ def combined(
     error = bounded_error(expression, given, precision)
     if any(one.dtype in PACKED_INTEGERS for one in sources):
         beside = [values[one.name] for one in sources if one.dtype not in PACKED_INTEGERS]
-        error = np.where(np.logical_or.reduce([_overflows_scaled(one) for one in beside]), np.inf, error)
+        unknown = np.logical_or.reduce([_overflows_scaled(one) for one in beside]) | ~np.isfinite(found)
+        error = np.where(unknown, np.inf, error)
+    error = _as_bounded(found, error) if are_bounded(sources, dtype) else error
     return np.broadcast_to(found, shape), np.broadcast_to(error, shape)
 
 

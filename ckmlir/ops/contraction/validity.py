@@ -31,6 +31,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     computing_type,
 )
 from ckmlir.ops.contraction.kept_scales import LENGTHS
+from ckmlir.ops.contraction.scaling import NAMES as SCALES
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import COLUMNS
 from ckmlir.ops.contraction.side import NAMES, SideSpec
@@ -154,7 +155,7 @@ def _experts(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("walk", spec.walk, "it takes one matrix A of rows and matrices B", "expected layout=RCR or RRR")
     if spec.sink not in ("store", "atomic") or "m" in spec.pad:
         yield Reason("sink", spec.sink, "whole blocks are stored or added", "expected store or atomic, without pad=m")
-    able = ("a", *spec.scales[:1], *NAMES[: len(spec.side)], "c")
+    able = ("a", *({SCALES["a"]} & {*spec.scales}), *NAMES[: len(spec.side)], "c")
     for text in spec.rows:
         name, _, word = text.partition(":")
         if name not in able or word not in ROWS:
@@ -178,15 +179,20 @@ def _sources(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     tiles = [TILES.get(SourceSpec.parse(text).form, 0) for text in spec.sources]
     if max(tiles) != spec.shuffled:
         yield Reason("shuffled", spec.shuffled, "B is made of matrices in another order", f"expected {max(tiles)}")
-    for form in sorted({one.form for one in map(SourceSpec.parse, spec.sources)} & GROUPS.keys()):
-        if GROUPS[form] % spec.block[2] and spec.block[2] % GROUPS[form]:
-            why = f"steps of {spec.block[2]} along K take a group of {GROUPS[form]} in part"
-            yield Reason("block", spec.block, why, f"expected a divisor of {GROUPS[form]}, or a multiple, along K")
+    yield from _elements(spec, {GROUPS.get(SourceSpec.parse(text).form, 0) for text in spec.sources})
     schedule = SCHEDULES.get(spec.schedule)
     through = "a" if spec.shuffled else "ab"
     if schedule and any(parse_schedule(schedule).path_of(tensor) != "through" for tensor in through):
         why = "arrays are combined in registers, and this schedule goes past them"
         yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
+
+
+def _elements(spec: ContractionSpec, groups: Collection[int]) -> Iterator[Reason]:
+    """Whether steps of the loop take whole groups of scales of elements, or are whole parts of them; 0: of all of K."""
+    for group in sorted({*groups} - {0}):
+        if group % spec.block[2] and spec.block[2] % group:
+            why = f"steps of {spec.block[2]} along K take a group of {group} in part"
+            yield Reason("block", spec.block, why, f"expected a divisor of {group}, or a multiple, along K")
 
 
 def _scaling(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
@@ -202,7 +208,12 @@ def _scaling(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     able = spec.keepable and not spec.scaled_by_instruction and spec.sink == "store"
     if spec.kept and (not able or spec.kept not in LENGTHS):
         yield Reason("kept", spec.kept, "LDS keeps no such scales for so much of K", "expected 0")
-    for group in sorted({one.group for one in scales if one.group}):
+    of_elements = [one for one in scales if one.of_elements]
+    yield from _elements(spec, {one.group for one in of_elements})
+    if of_elements and (not spec.taken or spec.held[1].bits != 4):
+        yield Reason("scaling", spec.scaling, "scales of elements are of 4 bits that become another type",
+                     "expected b_dtype=fp4, i4 or u4, and taken")  # fmt: skip
+    for group in sorted({one.group for one in scales if one.group and not one.of_elements}):
         if group > spec.block[2]:
             why = f"steps of {spec.block[2]} along K are less than a group of scales"
             yield Reason("block", spec.block, why, f"expected {group} or more along K")
@@ -307,7 +318,6 @@ def _sink(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     elif find_dtype(spec.out).bytes == 2 and spec.align[2] < 2:
         why = f"memory adds {spec.out} in pairs, and n, ldc or a stride of C is odd"
         yield Reason("reduction", "atomic", why, f"{instead}, or out=f32")
-
 
 
 CHECKS: tuple[tuple[Check, ...], ...] = (

@@ -162,8 +162,9 @@ def wish_of(problem: Problem, target: Target) -> Wish:
     return Wish(
         problem.m, problem.n, problem.longest_sum, problem.taken(target) or problem.dtype, problem.layout,
         problem.load_bytes, problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block,
-        problem.waves, len(problem.operands) + problem.grouped_scales, math.prod(problem.batch) * problem.classes,
-        problem.scaled_group(target), any(one.operand != "a" and one.rows == 1 for one in problem.scaling),
+        problem.waves, len(problem.operands) + sum(one.group > 0 for one in problem.scaling),
+        math.prod(problem.batch) * problem.classes,
+        problem.scaled_group(target), any(one.operand != "a" and one.rows == 1 for one in problem.scaled_sums),
         _scale_load(problem), problem.ld_index is not None,
         aligned == 1, matrices_of(problem.side), is_crowded(problem.side, problem.out, aligned),
         all(pitch * one.step % (8 * CACHE_LINE) == 0 for one, pitch in pitches),
@@ -182,7 +183,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
 
 def _scale_load(problem: Problem) -> int:
     """See `Wish.scale_load`."""
-    single = [one for one in problem.scaling if one.group and one.rows == 1]
+    single = [one for one in problem.scaled_sums if one.group and one.rows == 1]
     along = bool(single) and single[0].operand == "a" and all(one.is_along_k for one in single)
     return min(one.align for one in single) if along else 0
 

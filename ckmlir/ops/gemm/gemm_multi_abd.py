@@ -36,19 +36,8 @@ from ckmlir.ops.contraction.keys import (
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import TYPES
-from ckmlir.ops.contraction.sources import (
-    MOST,
-    NAMES,
-    ROWS,
-    are_bounded,
-    as_bounded,
-    as_weights,
-    combined,
-    moved_sums,
-    read_sources,
-    rounded,
-)
-from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
+from ckmlir.ops.contraction.sources import MOST, NAMES, ROWS, combined, moved_sums, read_sources, rounded
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.request import Key, Pitch
 from ckmlir.ops.tensors.expression_key import ExpressionKey
@@ -152,10 +141,8 @@ def _operand(problem: Problem, name: str, arrays: Mapping[str, Array]) -> tuple[
     """A or B with k as its second dimension, and how far what is computed may be from it."""
     sources = [one for one in problem.sources if one.operand == name]
     shape = ({"a": problem.m, "b": problem.n}[name], problem.k)
-    values, error = combined(problem.combine["ab".index(name)], sources, arrays, shape, problem.computing)
-    if any(one.dtype in PACKED_INTEGERS for one in sources):
-        error = as_weights(values, error)
-    return values, as_bounded(values, error) if are_bounded(sources, _kind(problem, name)) else error
+    expression = problem.combine["ab".index(name)]
+    return combined(expression, sources, arrays, shape, problem.computing, _kind(problem, name))
 
 
 def _rounded(problem: Problem, name: str, arrays: Mapping[str, Array], target: Target) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, array_spec, find_a
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS, accumulator_type
 from ckmlir.ops.contraction.keys import read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
+from ckmlir.ops.contraction.scaling import of_matrices
 from ckmlir.ops.contraction.shuffle import COLUMNS
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.dtypes import find_dtype
@@ -88,7 +89,7 @@ class ExpertsProblem(Struct, frozen=True):
         sides = {
             one.name: of_kind[kind] for one, kind in zip(self.product.side, self.kinds, strict=True) if kind in of_kind
         }
-        of_a = {one.name: self.a_rows for one in self.product.scaling[:1]}
+        of_a = {one.name: self.a_rows for one in self.product.scaling if one.operand == "a"}
         return {"a": self.a_rows, "c": self.c_rows, **of_a, **sides}
 
     @property
@@ -200,7 +201,7 @@ def _with_experts(product: Problem, kinds: tuple[str, ...], experts: int, values
         raise RequestError(f"b_stride={asked}: an expert's matrix takes {least}; expected that at least")
     batches = [(name, Batch((experts,), (stride,))) for name in product.operands[1:]]
     arrays = {array.name: array for array in product.arrays()}
-    for scale in product.scaling[1:]:
+    for scale in of_matrices(product.scaling):
         array = arrays[scale.name]
         batches.append((scale.name, Batch((experts,), (array.shape[0] * array.strides[0],))))
     sides = []

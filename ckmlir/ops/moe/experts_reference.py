@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.reference import matrices
+from ckmlir.ops.contraction.scaling import of_matrices
 from ckmlir.ops.contraction.sources import moved_sums
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_problem import OWN, ExpertsProblem
@@ -45,8 +46,8 @@ def result(problem: ExpertsProblem, arrays: Mapping[str, Array]) -> Array:
 
 def expected(problem: ExpertsProblem, arrays: Mapping[str, Array], target: Target) -> Array:
     """The same on a chip."""
-    whole = result(problem, arrays)
-    for share in shares(problem, arrays) if problem.reduction is None else ():
+    whole = np.zeros(_shape(problem), np.int32 if problem.product.out == "i32" else np.float64)
+    for share in shares(problem, arrays):
         own = operator_of(share.product).expected(share.product, share.arrays, target)["c"]
         _put(problem, arrays, share, own, whole)
     return whole
@@ -131,7 +132,7 @@ def shares(problem: ExpertsProblem, arrays: Mapping[str, Array]) -> Iterator[Sha
     for expert in np.unique(of_unit[(of_unit >= 0) & (of_unit < problem.e)]):
         units = np.flatnonzero(of_unit == expert)
         places = (units[:, None] * unit + np.arange(unit)).reshape(-1)
-        of_expert = (*product.operands[1:], *(one.name for one in product.scaling[1:]))
+        of_expert = (*product.operands[1:], *(one.name for one in of_matrices(product.scaling)))
         own = {name: arrays[name][expert] for name in of_expert}
         for one, kind in zip(product.side, problem.kinds, strict=True):
             if kind in OWN:

@@ -1,6 +1,7 @@
 """Scales of groups along K of experts' products: which a request names, and whose arithmetic those products have.
 
 A has scales for each of its rows, which follow the rows of a routing as A's do; each expert has those of its matrices.
+Beside A of 16 bits elements of 4 bits alone have scales.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from ckmlir.ops.contraction.keys import check_packed
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.scaling import POWERS
-from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, find_dtype
+from ckmlir.ops.dtypes import HALF_BYTES, PACKED_FLOATS, PACKED_INTEGERS, find_dtype
 from ckmlir.ops.gemm.gated_gemm_quant import LARGE_INTEGER
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.gemm.gemm_quant import GROUPS, scale_of
 from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
 from ckmlir.ops.gemm.mx_gemm import OPERATOR as MX_GEMM
+from ckmlir.ops.moe.experts_weights import OPERATOR as WEIGHTS_GEMM
 from ckmlir.ops.request import RequestError
 from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
 from ckmlir.targets.mfma import SCALED_BLOCK
@@ -34,12 +36,16 @@ SCALED = (*EIGHT_BIT_FLOATS, "i8")
 """Types of A and B that have f32 scales."""
 POWERED = ("fp8", "bf8", *PACKED_FLOATS)
 """Those that have powers of two."""
+WIDE = ("f16", "bf16")
+"""Types of A beside which elements of B of 4 bits have scales."""
 
 
 def operator_of(product: Problem) -> ContractionOperator:
     """The operator of single products like this."""
     if not product.scaling:
         return GEMM
+    if not product.scaled_sums:
+        return WEIGHTS_GEMM
     return MX_GEMM if all(one.dtype == POWERS for one in product.scaling) else GEMM_QUANT
 
 
@@ -48,6 +54,8 @@ def read_scales(values: Mapping[str, Any]) -> Mapping[str, Any]:
     and scales that do not fit each other.
     """
     a, b = values["dtype"], values["b_dtype"] or values["dtype"]
+    if a in WIDE and b in HALF_BYTES:
+        return _of_elements(values, a, b)
     if {a, b} & set(PACKED_FLOATS):
         values = {**values, **{key: values[key] or MX for key in ("a_scale", "b_scale")}}
     words = {key: values[key] for key in ("a_scale", "b_scale")}
@@ -68,21 +76,38 @@ def read_scales(values: Mapping[str, Any]) -> Mapping[str, Any]:
         able = {"dtype": (a, POWERED), "b_dtype": (b, POWERED)}
     for key, (found, types) in able.items():
         if found not in types:
-            raise RequestError(f"{key}={found}: with a_scale={words['a_scale']} expected {'|'.join(types)}")
+            beside = "|".join(WIDE) if key == "dtype" and b in HALF_BYTES else ""
+            right = "|".join(types) + (f", or {beside} without a_scale" if beside else "")
+            raise RequestError(f"{key}={found}: with a_scale={words['a_scale']} expected {right}")
     check_packed(values, (a, b))
     return {**values, "op": values["op"] or "acc"}
 
 
+def _of_elements(values: Mapping[str, Any], a: str, b: str) -> Mapping[str, Any]:
+    """The keys with the scales of B's elements. Raises RequestError for those that A has, or that integers have not."""
+    words = {**values, "b_scale": values["b_scale"] or (None if b in PACKED_INTEGERS else MX)}
+    if words["a_scale"] is not None:
+        raise RequestError(f"a_scale={words['a_scale']}: dtype={a} has no scales beside b_dtype={b}; expected nothing")
+    if b in PACKED_INTEGERS and words["b_scale"] in (None, MX):
+        given = "" if words["b_scale"] is None else f"={MX}"
+        able = "|".join(word for word in B_SCALES if word != MX)
+        raise RequestError(f"b_scale{given}: b_dtype={b} has scales of groups that are numbers; expected {able}")
+    check_packed(values, (a, b))
+    return words
+
+
 def with_scales(product: Problem, values: Mapping[str, Any]) -> Problem:
     """The product with the scales that its request names."""
-    if values["a_scale"] is None:
+    if values["b_scale"] is None:
         return product
     own = {**values, "a_major": "k", "b_major": "k", "ld_scale_a": None, "ld_scale_b": None}
-    dtype = POWERS if values["a_scale"] == MX else "f32"
-    of_a = scale_of("a", A_SCALES[values["a_scale"]], own, product.m, product.k, dtype)
+    dtype = POWERS if values["b_scale"] == MX else "f32"
+    of_elements = values["a_scale"] is None
     of_b = scale_of("b", B_SCALES[values["b_scale"]], own, product.n, product.k, dtype)
-    scaling = (of_a, *(replace(of_b, operand=name) for name in product.operands[1:]))
-    return replace(product, scaling=scaling)
+    found = tuple(replace(of_b, operand=name, of_elements=of_elements) for name in product.operands[1:])
+    if not of_elements:
+        found = (scale_of("a", A_SCALES[values["a_scale"]], own, product.m, product.k, dtype), *found)
+    return replace(product, scaling=found)
 
 
 def packed_bytes(elements: int, dtype: str, what: str) -> int:

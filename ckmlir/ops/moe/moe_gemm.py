@@ -18,6 +18,11 @@ along K, as in `gemm_quant`: f32 for 8 bits, where B may be of i4 or u4 (`b_dtyp
 or scale_gate and scale_up, are (e, columns, groups), or of 128 columns each. `acc` is the product of the scaled
 matrices, in f32.
 
+Beside A of f16 or bf16 B may be of fp4, i4 or u4 with `b_scale` alone: elements times their scales, in f32, are rounded
+to A's type on their way to LDS, as in `gemm_fp4`. With b_scale=mx, the default of fp4, these are the powers of two of
+MXFP4, exact in bf16; others are f32. Where such a scale is infinite, or 16 times one of integers beyond f32, or in bf16
+an element beyond 2^100, nothing is promised of the column; other elements below 2^-126 may count as zero.
+
 Sums over entries go through a workspace in a fixed order (`reduction=workspace`, with entries rounded to the type of C
 `rounded`), or memory adds them (`atomic`). Only entries that the list names are written and read: with `entry_ids` an
 array (t, topk) of that name, as `moe_sorting` makes it, says which these are; without, `listed_entries` finds them.
@@ -27,7 +32,7 @@ Kernel arguments: sorted_ids, expert_ids, totals; blocks across C and of a unit,
 and up, scales, D tensors, c; n, k; lda, ldb, ldc and those of D tensors and scales; b_stride, with scales scale_stride;
 places; t, topk, e (i32); with an expression alpha and beta (f32).
 
-Semantics: CK Tile, examples 15_fused_moe and 18_flatmm (MoE).
+Semantics: CK Tile, examples 15_fused_moe and 18_flatmm (MoE, a16w4).
 """
 
 from __future__ import annotations
@@ -54,6 +59,7 @@ from ckmlir.ops.contraction.keys import (
 )
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.product_operator import ProductOperator
+from ckmlir.ops.contraction.scaling import of_matrices
 from ckmlir.ops.contraction.side import MOST, NAMES
 from ckmlir.ops.contraction.slices import slices_of
 from ckmlir.ops.contraction.sum_parts import cleared
@@ -95,6 +101,7 @@ LISTED_SCALES = (
     {"dtype": "fp4", "a_scale": "mx", "b_scale": "mx"},
     {"dtype": "fp8", "a_scale": "mx", "b_scale": "mx"},
     {"dtype": "fp8", "a_scale": "1x128", "b_scale": "128x128"},
+    {"dtype": "bf16", "b_dtype": "fp4"},
 )
 """Of kernels that are listed."""
 PLAIN = ("f16", "bf16", "f32", "fp8", "bf8", "i8")
@@ -118,7 +125,8 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         Choice("c_rows", "entry", "what a row of c stands for; of a token it is the sum of its entries", C_ROWS),
         Choice("dtype", "f16", "of A and, unless b_dtype says otherwise, B", DTYPES),
         Choice(
-            "b_dtype", None, "of B: the other 8-bit float, or with scales what they allow; default: dtype",
+            "b_dtype", None, "of B: the other 8-bit float, or with scales what they allow, beside f16 and bf16 fp4, i4 "
+            "and u4; default: dtype",
             (*POWERED, *PACKED_INTEGERS),
         ),
         Choice(
@@ -221,7 +229,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         grid = grid_of(own, spec)
         if not grid.workgroups or self.writes_nothing(problem):
             return NOTHING
-        own_arrays = (product.operands[1], *(one.name for one in product.scaling[1:2]))
+        own_arrays = (product.operands[1], *(one.name for one in of_matrices(product.scaling)[:1]))
         strides = [product.batch_of(name).strides[0] for name in own_arrays]
         sizes = (product.n, product.k, *product.distances(), *strides, problem.count("place"))
         numbers = (product.alpha, product.beta) if spec.op else ()
