@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import zlib
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,11 +17,17 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).parent))  # what tests share; pytest's importlib mode does not do that
 
+from chosen_cases import CHIPS_IN_TURN, chips_in_turn, one_in
+
 # Machines that run the tests are slow at times: no law fails for the time an example takes. Nor does one for how many
 # of its first draws it has nothing to say about, unless that is all of them.
 IGNORED = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 settings.register_profile("ckmlir", deadline=None, suppress_health_check=IGNORED, print_blob=True)
 settings.load_profile("ckmlir")
+
+
+# Compiling makes much that is kept for a while: Python's own thresholds look through it for a tenth of the tests' time.
+COLLECTED = (20_000, 20, 20)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -33,24 +38,25 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.enable()
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*COLLECTED)
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`one_in(n)`: of a test's cases those with the smallest digests of their names run by default, one in n and one at
-    least; the others are `full`. Whichever cases come or go, the rest stay what they are, nearly."""
-    groups: dict[tuple[str, str], list[pytest.Item]] = {}
+    """What runs with `full` alone, beside what says so itself."""
+    tests: dict[tuple[Path, str], list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("one_in"):
-            groups.setdefault((str(item.path), getattr(item, "originalname", item.name)), []).append(item)
-    for cases in groups.values():
-        (n,) = cases[0].get_closest_marker("one_in").args
-        able = [case for case in cases if not case.get_closest_marker("full")]
-        in_order = sorted(able, key=lambda case: zlib.crc32(case.name.encode()))
-        for case in in_order[max(1, len(able) // n) :]:
+        if not item.get_closest_marker("full"):
+            tests.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
+    for (path, _), cases in tests.items():
+        marker = cases[0].get_closest_marker("one_in")
+        chosen = one_in(*marker.args, cases) if marker else cases
+        if path.relative_to(Path(__file__).parent).parts[0] in CHIPS_IN_TURN:
+            chosen = chips_in_turn(chosen)
+        for case in {*cases} - {*chosen}:
             case.add_marker(pytest.mark.full)
 
 

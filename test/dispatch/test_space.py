@@ -226,6 +226,7 @@ def test_padding_and_slices_follow_from_the_block(name: str, keys: dict[str, obj
     assert {cast(ContractionSpec, one.spec).pad for one in named.kernels} == {"mnk"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_first_check_that_finds_something_says_what_validation_does(name: str) -> None:
     operator = find_operator(name)

@@ -91,7 +91,7 @@ def test_choices_of_others(operator: str, chip: str, keys: dict[str, Any], block
     assert chosen.spec(chosen.problem(**keys), get_target(chip)).block == block
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("operator", "chip", "keys", "block"), OTHERS)
 def test_choices_of_others_spill_nothing(
     operator: str, chip: str, keys: dict[str, Any], block: tuple[int, ...]
@@ -103,7 +103,7 @@ def test_choices_of_others_spill_nothing(
     assert (found.vgpr_spill_count, found.sgpr_spill_count) == (0, 0)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("chip", "keys", "other"), [
     ("gfx90a", {"m": 64, "n": 2048, "k": 2048, "dtype": "f32"}, {"block": (16, 16, 64), "wave": (1, 1)}),
     ("gfx942", {"m": 64, "n": 2048, "k": 2048}, {"block": (16, 16, 128), "wave": (1, 1), "split_k": 1}),
