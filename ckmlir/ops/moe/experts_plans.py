@@ -37,6 +37,7 @@ from ckmlir.ops.moe.experts_blocks import (
 from ckmlir.ops.moe.experts_copies import by_copies, past_lds
 from ckmlir.ops.moe.experts_few_tokens import for_few_tokens
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
+from ckmlir.ops.moe.experts_weights_plans import past_lds_converted
 from ckmlir.targets import Target
 
 STRAIGHT = (Block(128, (128, 64), (2, 2), ()), Block(64, (128, 64), (2, 2), ()), *BLOCKS[3:])
@@ -69,6 +70,8 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
     bits = find_dtype(product.taken(target) or product.stored).step
     if product.scaled_group(target):
         named = named or PREFERRED_PARTIAL[0]
+    if named is None:
+        yield from past_lds_converted(problem, bits)
     yield from for_few_tokens(problem, named, bits, target)
     shallow = _shallow(problem) if product.load_bytes < NARROWEST_FOR_TWO_STEPS else ()
     for block, line in itertools.product(shallow, (DEPTH // 2, DEPTH)):

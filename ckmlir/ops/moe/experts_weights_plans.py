@@ -1,0 +1,48 @@
+"""Blocks of products whose matrices are of 4 bits and become A's type: they go past LDS to waves that multiply them.
+
+Waves lie side by side, so that a block converts each element once. LDS holds A alone, which leaves room for more blocks
+on a compute unit, and no wave waits for what others convert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ckmlir.ops.contraction.past_lds import PLAIN
+from ckmlir.ops.contraction.wishes import Plan
+from ckmlir.ops.moe.experts_blocks import DEPTH, Block, plans_of
+from ckmlir.ops.moe.experts_problem import ExpertsProblem
+from ckmlir.targets.cdna import ACCESS_BYTES
+
+BLOCKS: tuple[tuple[Block, tuple[int, int]], ...] = (
+    (Block(128, (128, 64), (1, 4), (PLAIN,)), (DEPTH, DEPTH)),
+    (Block(64, (64, 64), (1, 4), (PLAIN,)), (DEPTH, DEPTH)),
+    (Block(32, (64, 64), (1, 4), (PLAIN,)), (DEPTH, 2 * DEPTH)),
+)
+"""The highest first, each with bytes of A along K, of one product and of two. Low ones take two lines of it: lanes load
+more of the matrices at once.
+
+By the model, bf16 by fp4, 32 experts of 4, n = k = 2880, in thousands of cycles of the way through LDS and of this, on
+gfx942 and on gfx950. Gate and up, 8 tokens: 143 and 114, 201 and 90; 16: 290 and 135, 244 and 190; 64: 288 and 268, 301
+and 199; 256: 398 and 363, 286 and 259; 512: 816 and 392, 468 and 442; 4096: 2661 and 1875, 1780 and 1657. Down, 8
+tokens: 97 and 64, 89 and 58; 16: 105 and 77, 93 and 63; 64: 114 and 90, 118 and 74; 256: 219 and 146, 132 and 131; 512:
+298 and 226 on gfx950; 4096: 1130 and 839, 727 and 701.
+"""
+LOWEST: tuple[tuple[Block, tuple[int, int]], ...] = (
+    (Block(16, (64, 64), (1, 4), (PLAIN,)), (2 * DEPTH, 2 * DEPTH)),
+    (Block(16, (32, 32), (1, 2), (PLAIN,)), (2 * DEPTH, 2 * DEPTH)),
+)
+"""Of one product and of two."""
+
+
+def past_lds_converted(problem: ExpertsProblem, bits: int) -> Iterator[Plan]:
+    """The highest block that divides a unit, where rows are whole vectors along K; `bits` of an element of A."""
+    product = problem.product
+    converted = len(product.scaled_sums) < len(product.scaling) and not product.shuffled
+    if not converted or product.layout[:2] != "RC" or product.load_bytes < ACCESS_BYTES or product.waves:
+        return
+    place = product.products - 1
+    for block, lines in (*BLOCKS, LOWEST[place]):
+        if problem.unit % block.rows == 0:
+            yield from plans_of(problem, block, 8 * lines[place] // bits, None)
+            return
