@@ -216,6 +216,10 @@ OPERATORS: Mapping[str, Entry] = {
         "attention.backward.fmha_bwd",
         "attention backward: dQ, dK and dV, with masks, grouped heads, group mode, bias, ALiBi and dropout",
     ),
+    "hstu_bwd": Entry(
+        "attention.backward.hstu_bwd",
+        "the gradients of hstu_attention: dQ, dK and dV, with its masks, jagged sequences, bias and dropout",
+    ),
     "ssd_fwd": Entry(
         "state_space.ssd_fwd", "forward pass of Mamba-2's state space duality, with skip, gate, first and last state"
     ),

@@ -22,6 +22,7 @@ CASES: list[Case] = [
     ("fmha_bwd", {"sq": 64, "sk": MOST * BLOCK, "mask": "top_left"}, "across", ""),
     ("fmha_bwd", {"sq": 64, "sk": MOST * BLOCK + 1, "mask": "top_left"}, "rising", "across"),
     ("hstu_attention", {"sq": MOST * BLOCK + 1}, "rising", "falling"),
+    ("hstu_bwd", {"sq": MOST * BLOCK + 1}, "rising", "across"),
     ("unified_attention", {"seqlens_q": (MOST * BLOCK,), "seqlens_k": (MOST * BLOCK,), "hk": 1}, "joined",
      "joined_falling"),
 ]  # fmt: skip

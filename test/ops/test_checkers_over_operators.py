@@ -141,6 +141,8 @@ SHAPES: dict[str, list[Request]] = {
                  {"sq": 40, "sk": 70, "d": 32, "alibi": "head"}, {"sq": 33, "sk": 70, "d": 64, "h": 1, "dropout": 0.2},
                  {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (140, 5, 90), "d": 32, "h": 2,
                   "deterministic": 1, "persistent": 1, "workgroups": 3}],
+    "hstu_bwd": [{"sq": 70, "d": 64, "h": 1, "targets": (20,), "context": 5},
+                 {"mode": "group", "seqlens_q": (40, 0, 130), "d": 32, "window": 9, "full": 3, "causal": 0}],
     "ssd_fwd": [{"s": 130, "d": 64, "n": 32},
                 {"b": 2, "h": 2, "g": 2, "s": 70, "d": 33, "n": 17, "gate": 1, "initial": 1},
                 {"s": 70, "d": 40, "n": 64, "layout": "bhds", "skip": "channel"}],

@@ -120,6 +120,8 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
     "nonzero": {"m": (0, 1, 5), "n": (0, 7, 64, 300), "stride": (None, 304)},
     "hstu_attention": {"h": (1, 2), "seqlens_q": ("3", "1,0,130", "64,200,7"), "d": (64,), "causal": (0, 1),
                        "context": (0, 5), "window": (0, 20), "mode": ("batch", "group")},
+    "hstu_bwd": {"h": (1, 2), "seqlens_q": ("3", "1,0,130", "64,140,7"), "d": (64,), "causal": (0, 1),
+                 "context": (0, 5), "window": (0, 20), "mode": ("batch", "group"), "deterministic": (0, 1)},
     "ssd_fwd": {"b": (0, 1, 2), "h": (2, 4), "g": (1, 2), "s": (0, 1, 33, 64, 130), "d": (8, 64, 72), "n": (8, 32),
                 "gate": (0, 1), "layout": ("bshd", "bhds")},
     "sparse_attention": {"b": (1, 2), "h": (1, 2), "sq": (1, 70, 200), "sk": (0, 33, 128, 300), "d": (64,),

@@ -28,6 +28,7 @@ SMALL = {"sq": 5, "sk": 7, "d": 64}
         ("sparse_attention", {**SMALL, "lse": 1}),
         ("hstu_attention", {"sq": 7, "d": 64}),
         ("fmha_bwd", SMALL),
+        ("hstu_bwd", {"sq": 7, "d": 64}),
     ],
 )
 def test_large_keys_meet_denormal_queries(name: str, keys: dict[str, Any], chip: str) -> None:

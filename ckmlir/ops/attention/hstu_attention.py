@@ -10,14 +10,14 @@ arguments too: behind the strides come num_targets, context, window and full (i3
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, FmhaFwdSpec
 from ckmlir.ops.attention.hstu_reference import silu_attention, silu_tolerances
 from ckmlir.ops.attention.masks import Mask
-from ckmlir.ops.attention.part import key_parts
+from ckmlir.ops.attention.part import Part, key_parts
 from ckmlir.ops.attention.parts.bias import Bias
 from ckmlir.ops.attention.parts.dropout import Dropout
 from ckmlir.ops.attention.parts.hstu_keys import HstuKeys, lengths_of
@@ -46,8 +46,8 @@ class HstuAttention(FmhaFwd):
         if key.name not in (*SAME, *OF_KEYS, *SCALES)
     )
 
-    def __init__(self) -> None:
-        super().__init__((HstuKeys, Bias, Silu, Dropout))
+    def __init__(self, parts: Sequence[type[Part]] = (HstuKeys, Bias, Silu, Dropout)) -> None:
+        super().__init__(parts)
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         if values["mode"] == "group" and values["seqlens_q"] is None:
@@ -74,13 +74,13 @@ class HstuAttention(FmhaFwd):
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        return silu_attention(problem, arrays) if _gated(problem) else super().reference(problem, arrays)
+        return silu_attention(problem, arrays) if is_gated(problem) else super().reference(problem, arrays)
 
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
         """See `silu_tolerances`; with a softmax those of `fmha_fwd`."""
-        if _gated(problem):
+        if is_gated(problem):
             return silu_tolerances(problem, arrays, target)
         return super().tolerances(problem, arrays, reference, target)
 
@@ -99,7 +99,8 @@ def keys_of(problem: Problem) -> HstuKeys:
     return found
 
 
-def _gated(problem: Problem) -> bool:
+def is_gated(problem: Problem) -> bool:
+    """Whether weights are SiLU's."""
     return any(isinstance(part, Silu) for part in problem.parts)
 
 

@@ -31,7 +31,7 @@ def silu(scores: Array) -> Array:
 def silu_attention(problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """O."""
     o = np.zeros(problem.shape("o"))
-    outputs, scale = problem.by_head(o), _scale(problem)
+    outputs, scale = problem.by_head(o), scale_of(problem)
     for one in scored(problem, arrays):
         place, weights = one.place, silu(one.scores)
         with np.errstate(invalid="ignore"):
@@ -61,7 +61,7 @@ def silu_tolerances(problem: Problem, arrays: Mapping[str, Array], target: Targe
     numbers, or where V is not finite, and of rows behind a sequence's length.
     """
     dtype, out, single = find_dtype(problem.dtype), find_dtype(problem.out), find_dtype("f32")
-    scale = abs(_scale(problem))
+    scale = abs(scale_of(problem))
     flushes = not target.has("mfma_denormals")
     smallest = dtype.least_normal if flushes else dtype.underflow
     size = problem.d * max(1.0, problem.score_scale * LOG2_E)
@@ -103,6 +103,7 @@ def silu_tolerances(problem: Problem, arrays: Mapping[str, Array], target: Targe
     return found
 
 
-def _scale(problem: Problem) -> float:
+def scale_of(problem: Problem) -> float:
+    """Of SiLU weights, as f32 holds it."""
     (found,) = (part.scale for part in problem.parts if isinstance(part, Silu))
     return float(np.float32(found))

@@ -190,6 +190,11 @@ class WeightPart(Part):
         """The largest of `factors`."""
         return 1.0
 
+    @property
+    def multiplier(self) -> float:
+        """The number that `factor` gives the kernel, 1 for none."""
+        return self.largest_factor
+
     def logit(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> float:
         """An exponent that joins the sum of every query."""
         return -np.inf

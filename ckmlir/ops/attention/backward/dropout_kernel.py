@@ -40,10 +40,19 @@ class Dropped(Kept):
         """See `loop_kernel.Kept`."""
         self.drawn = permute_axes(self.in_lds.read(self.form.score_layout.permute((1, 0))), 1, 0)
 
+    def hide(self, exponents: Tile, other: float) -> Tile:
+        """See `loop_kernel.Kept`."""
+        return where(self.is_kept, exponents, other)
+
     def mark(self, weights: Tile) -> Tile:
         """See `loop_kernel.Kept`."""
-        kept = (cast(self.drawn, "i32") & 0xFF) <= self.threshold
-        return where(kept, weights, -weights)
+        return where(self.is_kept, weights, -weights)
+
+    @property
+    def is_kept(self) -> Tile:
+        """Which weights count."""
+        found: Tile = (cast(self.drawn, "i32") & 0xFF) <= self.threshold
+        return found
 
     def counted(self, marked: Tile) -> Tile:
         """See `loop_kernel.Kept`."""

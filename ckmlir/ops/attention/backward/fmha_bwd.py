@@ -45,8 +45,8 @@ sequences), or of shares and of whole heads one dimension.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -77,7 +77,7 @@ from ckmlir.ops.attention.backward.steps import (
     workspaces_of,
 )
 from ckmlir.ops.attention.backward.sums import keys_of_a_workgroup, packed_strides, slot_elements
-from ckmlir.ops.attention.backward.tolerance import backward_tolerances
+from ckmlir.ops.attention.backward.tolerance import backward_tolerances, softmax_bounds
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
@@ -88,7 +88,7 @@ from ckmlir.ops.choice import chosen_keys
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator, Step
 from ckmlir.ops.precision import LOG2_E
-from ckmlir.ops.request import Choice, Flag, Integer, RequestError
+from ckmlir.ops.request import Choice, Flag, Integer, Key, RequestError
 from ckmlir.ops.scalars import ceil_div, f32, i32, i64
 from ckmlir.ops.spec import Reason, by, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
@@ -96,8 +96,9 @@ from ckmlir.records import replace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-FORWARD = FmhaFwd((*BACKWARD_PARTS, Sink))
-"""What is differentiated."""
+if TYPE_CHECKING:
+    from ckmlir.lang import Kernel
+
 LEFT_OUT = ("dtype", "out", "v_layout", "lse", "q_scale", "k_scale", "v_scale", "schedule", "edge", "randval")
 """Keys of the forward operator that are not asked for."""
 INPUTS = ("q", "k", "v", "o", "do")
@@ -105,13 +106,16 @@ ROUNDED = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 
 
 class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
-    """The operator `fmha_bwd`, which the module's docstring describes."""
+    """The operator `fmha_bwd`, which the module's docstring describes.
+
+    Args:
+        forward: the operator that is differentiated. Its parts are those of the main kernel, but for a sink.
+    """
 
     name = "fmha_bwd"
     spec_type = FmhaBwdSpec
     plan_fields: ClassVar[Mapping[str, str]] = {"schedule": "schedule"}
-    keys = (
-        *(key for key in FORWARD.keys if key.name not in LEFT_OUT),
+    own_keys: ClassVar[tuple[Key, ...]] = (
         Choice("dtype", "f16", "of all arrays but LSE", DTYPES),
         Flag("deterministic", False, "dQ without atomics: the same bits in every run, for more memory"),
         Flag("persistent", False, "with deterministic: workgroups that stay share the work, for less memory"),
@@ -125,9 +129,15 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         Choice("schedule", None, "of the loop over what is not kept", tuple(SCHEDULES)),
     )
 
+    def __init__(self, forward: FmhaFwd) -> None:
+        self.forward = forward
+        self.parts = tuple(part for part in forward.parts if part is not Sink)
+        self.keys = (*(key for key in forward.keys if key.name not in LEFT_OUT), *self.own_keys)
+
     def _problem(self, values: Mapping[str, Any]) -> BackwardProblem:
-        others = {key.name: key.default for key in FORWARD.keys}
-        differentiated = FORWARD._problem({**others, **values, "lse": True, "schedule": None, "edge": None})
+        others = {key.name: key.default for key in self.forward.keys}
+        whole = {"lse": self._sums(values), "schedule": None, "edge": None}
+        differentiated = self.forward._problem({**others, **values, **whole})
         strides = []
         for name in GRADIENTS:
             given, sizes = values[f"{name}_strides"], differentiated.sizes(name[-1])
@@ -150,8 +160,17 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         self.arrays(problem)  # refuses what is too large
         return problem
 
+    def _sums(self, values: Mapping[str, Any]) -> bool:
+        """Whether the weights that a request asks for have a sum, of which there is LSE."""
+        return True
+
+    def dealt(self, problem: BackwardProblem) -> str:
+        """The mask whose blocks of keys take as long as those of the problem."""
+        return problem.attention.mask.kind
+
     def spec(self, problem: BackwardProblem, target: Target) -> FmhaBwdSpec:
-        spec = choose_spec(schedule=problem.schedule, target=target, **_fields(problem))
+        dealt = self.dealt(problem)
+        spec = choose_spec(schedule=problem.schedule, target=target, dealt=dealt, **_fields(problem))
         few = fits(self.grid(problem, spec, target))
         return spec if few else replace(spec, order=BLOCKS_FIRST.get(spec.order, spec.order))
 
@@ -171,7 +190,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         return found
 
     def validate(self, spec: FmhaBwdSpec, target: Target) -> list[Reason]:
-        known = [part.name for part in BACKWARD_PARTS]
+        known = [part.name for part in self.parts]
         reasons = [
             Reason("parts", word, "not a part of attention", f"expected {', '.join(known)}")
             for word in spec.parts
@@ -196,29 +215,38 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
                                                 {"bias": "one", "dbias": 1}, {"alibi": "head"},
                                                 {"mask": "window:128,0,4"}, {"dropout": 0.2})  # fmt: skip
         requests += [{"d": d, **one} for d in (64, 128) for one in varieties]
-        specs = [self.spec(self.problem(**one), target) for one in requests]
-        return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
+        return self.specs(requests, target)
+
+    def specs(self, requests: Sequence[Mapping[str, Any]], target: Target) -> list[FmhaBwdSpec]:
+        """The kernels of requests that the chip runs, each once."""
+        found = [self.spec(self.problem(**one), target) for one in requests]
+        return [spec for spec in dict.fromkeys(found) if not self.validate(spec, target)]
+
+    def build(self, spec: FmhaBwdSpec, target: Target) -> Kernel:
+        from ckmlir.ops.attention.backward.fmha_bwd_kernel import build
+
+        return build(spec, target, self.parts)
 
     def arrays(self, problem: BackwardProblem) -> tuple[ArraySpec, ...]:
         whole = problem.attention
-        inputs = [problem.array(name, "in") for name in INPUTS]
-        inputs.append(array_spec("lse", lse_shape(whole), "f32", "in"))
+        inputs = [problem.array(name, "in") for name in INPUTS if whole.lse or name != "o"]
+        inputs += [array_spec("lse", lse_shape(whole), "f32", "in")] * whole.lse
         inputs += (*whole.queries.arrays(), *whole.keys.arrays())
         inputs += [array for part in whole.parts for array in part.arrays(whole) if array.role == "in"]
         return (*inputs, *(problem.output(name) for name in problem.outputs))
 
     def _together(self, problem: BackwardProblem, generator: np.random.Generator) -> Mapping[str, Array]:
-        """Inputs as `fmha_fwd` makes them, and the O and LSE that belong to them."""
+        """Inputs as the forward operator makes them, and the O and LSE that belong to them."""
         whole = problem.attention
-        made = {**whole.queries.values(), **whole.keys.values()}
+        made = dict(self.forward._together(whole, generator))
         for array in self.arrays(problem):
             if array.role == "in" and array.name not in (*made, "o", "lse", "do"):
-                values = FORWARD._values(whole, array, generator)
+                values = self.forward._values(whole, array, generator)
                 made[array.name] = values.astype({**ROUNDED, "i32": np.int32}[array.dtype])
-        return {**made, **attention(whole, made)}
+        return {**made, **attention(whole, made)} if whole.lse else made
 
     def check_inputs(self, problem: BackwardProblem, arrays: Mapping[str, Array]) -> None:
-        FORWARD.check_inputs(problem.attention, arrays)
+        self.forward.check_inputs(problem.attention, arrays)
 
     def _values(self, problem: BackwardProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
         return generator.standard_normal(array.shape, dtype=np.float32)
@@ -229,20 +257,21 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
     def tolerances(
         self, problem: BackwardProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """See `backward_tolerances`."""
-        return backward_tolerances(problem, arrays, reference, target)
+        """See `softmax_bounds`."""
+        return backward_tolerances(problem, arrays, reference, softmax_bounds(problem, arrays, target))
 
     def flops(self, problem: BackwardProblem) -> int:
         """Those of the five products, for the pairs of query and key that the mask lets through."""
         whole = problem.attention
-        return FORWARD.flops(whole) // (whole.d + whole.dv) * (3 * whole.d + 2 * whole.dv)
+        return self.forward.flops(whole) // (whole.d + whole.dv) * (3 * whole.d + 2 * whole.dv)
 
     def launch(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Launch:
         if self.writes_nothing(problem):
             return NOTHING
         whole, parted = problem.attention, problem.parted
         sums = [PARTS[name] if parted else name for name in ("dk", "dv")]
-        arguments: list[Argument] = ["q", "k", "v", "do", "exponent", "delta", "dq_parts", *sums, *spec.lists]
+        arguments: list[Argument] = ["q", "k", "v", "do", *["exponent", "delta"] * spec.sums, "dq_parts"]
+        arguments += (*sums, *spec.lists)
         arguments += map(i32, (whole.sq, whole.sk, whole.rows("q"), whole.h, problem.ratio))
         arguments += map(f32, (whole.scale, whole.scale * LOG2_E))
         for name in STRIDED:
@@ -296,4 +325,4 @@ def _fields(problem: BackwardProblem) -> dict[str, Any]:
     }  # fmt: skip
 
 
-OPERATOR = FmhaBwd()
+OPERATOR = FmhaBwd(FmhaFwd((*BACKWARD_PARTS, Sink)))

@@ -3,7 +3,7 @@ of one head; which blocks, a walk says."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ckmlir.dialect.mma import Mma
@@ -11,43 +11,53 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Scalar, Tile, View, f32, i32, i64, kernel, ptr
 from ckmlir.ops.attention.backward.bias_kernel import stored
 from ckmlir.ops.attention.backward.dropout_kernel import dropped
-from ckmlir.ops.attention.backward.fmha_bwd_spec import BACKWARD_PARTS, KEPT, STRIDED, FmhaBwdSpec
+from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, STRIDED, FmhaBwdSpec
 from ckmlir.ops.attention.backward.heads_kernel import Whole
+from ckmlir.ops.attention.backward.hstu_queries_kernel import hstu_queries
 from ckmlir.ops.attention.backward.keys_loop_kernel import KeyRows, differentiate_keys, keep_queries, leave_nothing
 from ckmlir.ops.attention.backward.loop_kernel import Form, Kept, Queries, differentiate, keep_keys
-from ckmlir.ops.attention.backward.parts_kernel import attended, mask_parts, spans
+from ckmlir.ops.attention.backward.parts_kernel import Attending, Masked
 from ckmlir.ops.attention.backward.scores_kernel import EXPONENTS
 from ckmlir.ops.attention.backward.shares_kernel import Shared
+from ckmlir.ops.attention.backward.silu_kernel import gated
+from ckmlir.ops.attention.backward.softmax_kernel import ROWS, softmax
 from ckmlir.ops.attention.backward.walks_kernel import WALKS as ALONE
 from ckmlir.ops.attention.backward.walks_kernel import Keeping, Turn, Walk
-from ckmlir.ops.attention.loop.heads_kernel import rows_of_head, values_of_head
+from ckmlir.ops.attention.loop.heads_kernel import rows_of_head
 from ckmlir.ops.attention.loop.work_kernel import Work
-from ckmlir.ops.attention.part import ScorePart, WeightPart, find_part
+from ckmlir.ops.attention.part import KeyPart, Part, ScorePart, WeightPart, find_part
 from ckmlir.ops.spec import by
 from ckmlir.targets import Target
 
 ACCUMULATOR_GROUP = 4
 """Consecutive queries that a lane holds of a matrix instruction's result."""
 DROPPING = {"dropout": dropped}
-"""By the name of a part that does something to the softmax."""
+"""By the name of a part that says which weights count."""
+WEIGHTS = {"silu": gated}
+"""By the name of a part that has weights which are no softmax's."""
+KEYS = {"hstu": hstu_queries}
+"""By the name of a part that says which keys queries attend to."""
 WALKS: Mapping[str, Walk] = {**ALONE, "shares": Shared(), "heads": Whole()}
 """By `FmhaBwdSpec.sink`."""
 SLOPES = {"dbias": stored}
 """By the name of a part that writes dS."""
 
 
-def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
-    """Trace the kernel of a specification."""
+def build(spec: FmhaBwdSpec, target: Target, kinds: Sequence[type[Part]]) -> Kernel:
+    """Trace the kernel of a specification whose parts are of these kinds."""
     form = _form(spec, target)
-    words = [(find_part(BACKWARD_PARTS, word), word) for word in spec.parts]
+    words = [(find_part(kinds, word), word) for word in spec.parts]
     changes = [(kind.name, word) for kind, word in words if issubclass(kind, ScorePart)]
-    drops = [(kind, word) for kind, word in words if issubclass(kind, WeightPart)]
-    leaving = [(kind.name, word) for kind, word in words if not issubclass(kind, (ScorePart, WeightPart))]
+    choosing = [(KEYS[kind.name], word) for kind, word in words if issubclass(kind, KeyPart)]
+    weighing = [(kind, word) for kind, word in words if issubclass(kind, WeightPart)]
+    leaving = [(SLOPES[kind.name], word) for kind, word in words if kind.name in SLOPES]
+    drops = [(DROPPING[kind.name], word) for kind, word in weighing if kind.name in DROPPING]
+    weights = next((WEIGHTS[kind.name] for kind, _ in weighing if kind.name in WEIGHTS), softmax)
 
-    @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec))
+    @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec, words))
     def fmha_bwd(given: Any) -> None:
         schedule = Schedule.parse(spec.schedule_text)
-        factors = [one for kind, word in drops if (one := kind.factor(word, given)) is not None]
+        factors = [one for kind, word in weighing if (one := kind.factor(word, given)) is not None]
 
         def rows(name: str, head: Scalar, work: Work) -> View:
             side, block = (work.q, form.queries) if name in ("q", "do") else (work.k, form.keys)
@@ -55,15 +65,18 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
             return rows_of_head(given, name, head, side, channels, spec.row_multiple).pad(block, tile)
 
         def queries_of(work: Work) -> Queries:
-            exponent, delta = (values_of_head(given, one, work.head, work.q) for one in ("exponent", "delta"))
+            parts = [EXPONENTS[name](word, given, work, form, alone=len(words) == 1) for name, word in changes]
+            kept = next((one(word, given, work, form) for one, word in drops), Kept())
             return Queries(
-                rows("q", work.head, work), rows("do", work.head, work), exponent.pad(form.queries),
-                delta.pad(form.queries), given.exponent_scale,
-                [EXPONENTS[name](word, given, work, form, alone=len(words) == 1) for name, word in changes],
-                next((DROPPING[kind.name](word, given, work, form) for kind, word in drops), Kept()),
-                [SLOPES[name](word, given, work, form, factors) for name, word in leaving],
+                rows("q", work.head, work), rows("do", work.head, work),
+                weights(given, work, form, given.exponent_scale, parts, kept),
+                [one(word, given, work, form, factors) for one, word in leaving],
                 move=not words,
             )  # fmt: skip
+
+        def attending(work: Work) -> Attending:
+            chosen = (one(word, given, work, form) for one, word in choosing)
+            return next(chosen, Masked(spec, given, form, work))
 
         def leave(turn: Turn, name: str, tile: Tile) -> None:
             for factor in factors:
@@ -76,7 +89,7 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
             work = turn.work
             keys = keep_keys(form, rows("k", work.shared, work), rows("v", work.shared, work), work.first)
             queries, sums = queries_of(work), form.nothing()
-            for span in spans(spec, given, form, work):
+            for span in attending(work).spans:
                 sums = differentiate(form, keys, queries, turn.narrowed(span), turn.sink, sums, schedule)
             for name, tile in zip(("dk", "dv"), sums, strict=True):
                 leave(turn, name, tile)
@@ -85,9 +98,9 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
             work = turn.work
             k, v = (rows(name, work.shared, work) for name in ("k", "v"))
             keys = KeyRows(k, v, lambda name, tile, first: leave(turn.at(first), name, tile))
-            low, high = attended(spec, given, form, work, turn.low, turn.high)
-            masks = mask_parts(spec, given, work)
-            dq = differentiate_keys(form, keep_queries(form, queries_of(work)), keys, low, high, masks, schedule)
+            reach = attending(work)
+            low, high = reach.attended(turn.low, turn.high)
+            dq = differentiate_keys(form, keep_queries(form, queries_of(work)), keys, low, high, reach.masks, schedule)
             turn.sink.put(dq, 0)
             for begin, end in ((turn.low, low), (high, turn.high)):
                 leave_nothing(form, keys, begin, end)
@@ -114,9 +127,9 @@ def _form(spec: FmhaBwdSpec, target: Target) -> Form:
     )  # fmt: skip
 
 
-def _arguments(spec: FmhaBwdSpec) -> dict[str, Any]:
+def _arguments(spec: FmhaBwdSpec, words: Sequence[tuple[type[Part], str]]) -> dict[str, Any]:
     arguments: dict[str, Any] = {name: ptr(spec.dtype) for name in ("q", "k", "v", "do")}
-    arguments |= {name: ptr("f32", alignment=4) for name in ("exponent", "delta")}
+    arguments |= {name: ptr("f32", alignment=4) for name in ROWS if spec.sums}
     arguments |= {"dq_parts": ptr("f32"), "dk": ptr(spec.out), "dv": ptr(spec.out)}
     arguments |= dict.fromkeys(spec.lists, ptr("i32"))
     arguments |= {"sq": i32, "sk": i32, "rows": i32, "h": i32, "ratio": i32, "scale": f32, "exponent_scale": f32}
@@ -126,6 +139,6 @@ def _arguments(spec: FmhaBwdSpec) -> dict[str, Any]:
         arguments |= {"mask_y": i32, "mask_x": i32}
         arguments |= dict.fromkeys(["mask_sink"] * (spec.mask == "sinks") + ["mask_corner"] * spec.varied, i32)
     arguments |= WALKS[spec.sink].arguments()
-    for word in spec.parts:
-        arguments |= find_part(BACKWARD_PARTS, word).parameters(word)
+    for kind, word in words:
+        arguments |= kind.parameters(word)
     return arguments

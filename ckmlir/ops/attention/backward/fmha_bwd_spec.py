@@ -14,6 +14,8 @@ from ckmlir.ops.attention.parts.alibi import Alibi
 from ckmlir.ops.attention.parts.bias import Bias
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.parts.dropout import Dropout
+from ckmlir.ops.attention.parts.hstu_keys import HstuKeys
+from ckmlir.ops.attention.parts.silu import Silu
 from ckmlir.ops.attention.philox import BLOCK as DRAWN
 from ckmlir.ops.attention.schedule_choice import RISING, order_of_keys
 from ckmlir.ops.choice import first_valid
@@ -27,7 +29,7 @@ from ckmlir.targets.cdna import WAVE_SIZE
 SCHEDULES = {**BACKWARD, **BACKWARD_KEYS}
 DTYPES = ("f16", "bf16", "f32")
 BACKWARD_PARTS: tuple[type[Part], ...] = (Bias, Alibi, Dropout, BiasGradient)
-"""What a request may add, in the order in which scores are changed."""
+"""What a request of `fmha_bwd` may add, in the order in which scores are changed."""
 KEPT = "kept"
 STAYING = ("shares", "heads")
 SINKS = ("atomic", "slots", *STAYING, KEPT)
@@ -143,6 +145,16 @@ class FmhaBwdSpec(Spec):
         return head_tile(self.dv)
 
     @property
+    def sums(self) -> bool:
+        """Whether weights have a sum that they are divided by, and rows of it: those of a softmax."""
+        return not any(word.partition("_")[0] == Silu.name for word in self.parts)
+
+    @property
+    def beside(self) -> int:
+        """How many parts take registers: not SiLU, which has no rows where a softmax has two."""
+        return len(self.parts) - (not self.sums)
+
+    @property
     def row_multiple(self) -> int:
         """Elements of which the distances of rows and heads are multiples."""
         return row_multiple(self.dtype)
@@ -159,11 +171,11 @@ class FmhaBwdSpec(Spec):
 
 def choose_spec(
     *, d: int, dv: int, dtype: str, out: str, mask: str, sink: str, schedule: str | None, target: Target,
-    sequences: tuple[str, str], parts: tuple[str, ...], few: int,
+    sequences: tuple[str, str], parts: tuple[str, ...], few: int, dealt: str,
 ) -> FmhaBwdSpec:  # fmt: skip
     """The kernel for a problem: the largest block whose tiles fit, and of the ways to share dQ among the waves the
     first that the largest matrix instruction takes. `few`: the most queries of a sequence, which are kept as one block
-    with that sink."""
+    with that sink; `dealt`: the mask whose blocks of keys take as long as these."""
     channels = max(head_tile(d), head_tile(dv))
     queries, keys, side = block_of(dtype, channels) if sink != KEPT else (rows_of(few), FEW_KEYS, LEAST_SIDE)
     mfma = _instruction(target, dtype, side, queries)
@@ -174,7 +186,7 @@ def choose_spec(
             dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=WAVES, mfma=mfma,
             dq_mfma=_instruction(target, dtype, rows, keys), dq_waves=(along, WAVES // along), mask=mask, sink=sink,
             schedule=name, sequences=sequences, parts=parts,
-            order=order_of_keys(mask, shared=sink in STAYING),
+            order=order_of_keys(dealt, shared=sink in STAYING),
         ))  # fmt: skip
     return first_valid(candidates, lambda one: invalid_fields(one, target))
 
@@ -311,10 +323,14 @@ def _woven(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
     if spec.schedule == WOVEN_QUERIES and spec.read_both_ways(target):
         why = f"Q of {spec.dtype} lies in LDS once on {target.name}"
         yield Reason("schedule", spec.schedule, why, f"expected {WOVEN} or {DEFAULT}")
-    if any(word.partition("_")[0] == BiasGradient.name for word in spec.parts):
+    names = {word.partition("_")[0] for word in spec.parts}
+    if names >= {HstuKeys.name, Dropout.name}:
+        why = "draws of dropout and ends of runs together leave too few scalar registers"
+        yield Reason("schedule", spec.schedule, why, f"expected dropout=0, or {DEFAULT}")
+    if BiasGradient.name in names:
         why = "dS is stored between its arithmetic"
         yield Reason("schedule", spec.schedule, why, f"expected dbias=0, or {DEFAULT}")
-    if len(spec.parts) > MOST_BESIDE[spec.schedule] and FULL_TILES[0] < max(spec.d, spec.dv) <= FULL_TILES[1]:
+    if spec.beside > MOST_BESIDE[spec.schedule] and FULL_TILES[0] < max(spec.d, spec.dv) <= FULL_TILES[1]:
         why = f"what else the kernel does leaves it too few registers for more than {FULL_TILES[0]} channels"
         yield Reason("schedule", spec.schedule, why, f"expected {DEFAULT}")
 

@@ -22,19 +22,19 @@ from ckmlir.lang import (
     mma,
     permute_axes,
     stage,
-    stretch,
     to_lds,
     zeros,
 )
 from ckmlir.lang.views import Amount
 from ckmlir.ops.attention.backward.loop_kernel import (
     Form,
+    MaskPart,
     Queries,
-    WeightPart,
+    Weights,
     across,
     both_ways,
+    rounded,
     slope,
-    weigh,
 )
 
 
@@ -43,7 +43,7 @@ class KeptQueries(Struct, frozen=True):
 
     Attributes:
         q, do: columns of S and of dP; q_across, do_across: columns of dK and of dV.
-        exponent: by query; delta: as dP lies.
+        weights: with all rows.
     """
 
     given: Queries
@@ -51,8 +51,7 @@ class KeptQueries(Struct, frozen=True):
     do: Tile
     q_across: Tile
     do_across: Tile
-    exponent: Tile
-    delta: Tile
+    weights: Weights
 
 
 def keep_queries(form: Form, queries: Queries) -> KeptQueries:
@@ -66,10 +65,7 @@ def keep_queries(form: Form, queries: Queries) -> KeptQueries:
 
     q, q_across = read(queries.q, "q", form.scores, form.d)
     do, do_across = read(queries.do, "do", form.slopes, form.dv)
-    by_query = form.score_layout.reduce(0)
-    exponent, delta = (load(one.window((form.queries,), (0,)), by_query) for one in (queries.exponent, queries.delta))
-    delta = stretch(delta, 0, form.keys, form.score_layout)
-    return KeptQueries(queries, q, do, q_across, do_across, exponent, delta)
+    return KeptQueries(queries, q, do, q_across, do_across, queries.weights.whole())
 
 
 class KeyRows(Struct, frozen=True):
@@ -85,7 +81,7 @@ class KeyRows(Struct, frozen=True):
 
 
 def differentiate_keys(
-    form: Form, kept: KeptQueries, keys: KeyRows, low: Amount, high: Amount, masks: Sequence[WeightPart],
+    form: Form, kept: KeptQueries, keys: KeyRows, low: Amount, high: Amount, masks: Sequence[MaskPart],
     schedule: Schedule,
 ) -> Tile:  # fmt: skip
     """What the keys from `low` to `high` contribute to dQ (not multiplied by the scale); their dK and dV leave.
@@ -99,8 +95,7 @@ def differentiate_keys(
     with loop(low, high, form.keys, carry=[form.nothing_queried()], schedule=schedule) as step:
         (dq,) = step.carried
         first = step.index
-        parts = [one.at(first) for one in queries.parts]
-        counted = queries.kept.at(first)
+        weights = kept.weights.at(first)
         with stage("load_k"):
             gk = load(keys.k.window((form.keys, form.d), (first, 0)))
         with stage("load_v"):
@@ -108,30 +103,29 @@ def differentiate_keys(
                 keys.v.window((form.keys, form.dv), (first, 0)), form.slopes.a_over(form.waves, form.keys, form.dv)
             )
         with stage("load_rows"):
-            for change in parts:
-                change.load(query)
+            weights.load(query)
         with stage("k_lds"):
             in_k = to_lds(gk, "k")
         with stage("k_read"):
             rk = in_k.read(form.scores.a_over(form.waves, form.keys, form.d))
         with stage("rows_lds"):
-            counted.draw(query)
+            weights.hold(query)
         with stage("rows_read"):
-            counted.read()
+            weights.read()
         with stage("s"):
             s = mma(form.scores, rk, kept.q, scores)
         with stage("weights"):
-            exponents = s * queries.scale - kept.exponent[None, :]
-            p, weights = weigh(form, exponents, parts, (part.at(first) for part in masks), counted, query)
+            held, found = weights.weigh(s, (one.at(first) for one in masks), query)
+            _, p = rounded(form, found)
         with stage("dv"):
-            dv = mma(form.sums, weights, kept.do_across, nothing[1])
+            dv = mma(form.sums, p, kept.do_across, nothing[1])
         with stage("dv_out"):
             keys.leave("dv", dv, first)
         with stage("dp"):
-            dp = mma(form.slopes, gv, kept.do, kept.delta)
+            dp = mma(form.slopes, gv, kept.do, weights.begin())
         with stage("ds"):
             takers = (one.at(first) for one in queries.slopes)
-            ds, by_keys = slope(form, counted.ds(p, dp, kept.delta), takers, query)
+            ds, by_keys = slope(form, weights.ds(held, dp), takers, query)
         with stage("dk"):
             dk = mma(form.sums, by_keys, kept.q_across, nothing[0])
         with stage("dk_out"):
@@ -147,8 +141,8 @@ def differentiate_keys(
         with stage("dq"):
             dq = mma(form.queried, by_queries, columns, dq)
         step.carry(dq)
-    found: Tile = step.results[0]
-    return found
+    total: Tile = step.results[0]
+    return total
 
 
 def leave_nothing(form: Form, keys: KeyRows, low: Amount, high: Amount) -> None:

@@ -2,21 +2,22 @@
 
 A workgroup keeps a block of keys. An iteration takes a block of queries and makes five products:
 
-    S  = K·Qᵀ            weights P = min(exp2(scale·S - exponent), 1), changed by the mask
-    dP = V·dOᵀ + delta   delta is minus rowsum(dO·O), with which the product begins
+    S  = K·Qᵀ            weights P and what dS takes of them are found of S (`Weights`)
+    dP = V·dOᵀ + delta   delta is what the weights begin the product with
     dV += P·dO
-    dK += dS·Q           dS = P ∘ dP
+    dK += dS·Q           dS is found of dP, and of what was kept of the weights
     dQ  = dSᵀ·K          leaves in every iteration
 
 S and dP have keys as rows, so that a lane holds several queries of one key: P and dS are operands of dV and dK where
-they lie (`Mma.with_k_chunk`), and only dS goes through LDS, for dQ. Weights are at most 1 since the exponent is the
-logarithm of their sum; limiting them costs nothing, and keeps keys that do not exist (zeros) from overflowing.
+they lie (`Mma.with_k_chunk`), and only dS goes through LDS, for dQ. `softmax_kernel.py` and `silu_kernel.py` have the
+weights that there are.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Protocol
 
 from msgspec import Struct
@@ -30,20 +31,17 @@ from ckmlir.lang import (
     Tile,
     View,
     cast,
-    exp2,
     load,
     loop,
-    maximum,
-    minimum,
     mma,
     permute_axes,
     redistribute,
     stage,
-    stretch,
     to_lds,
     zeros,
 )
 from ckmlir.lang.views import Amount
+from ckmlir.ops.attention.loop.loop_kernel import behind
 
 
 def wide(amount: Amount) -> Amount:
@@ -138,8 +136,12 @@ class Kept:
     def read(self) -> None:
         """Have it where the weights lie; stage `rows_read`."""
 
+    def hide(self, exponents: Tile, other: float) -> Tile:
+        """Exponents (keys, queries), `other` in the places of weights that do not count; stage `weights`."""
+        return exponents
+
     def mark(self, weights: Tile) -> Tile:
-        """Weights (keys, queries) that tell which of them are kept; stage `weights`."""
+        """Weights (keys, queries), at least 0, that tell which of them are kept; stage `weights`."""
         return weights
 
     def counted(self, marked: Tile) -> Tile:
@@ -152,13 +154,79 @@ class Kept:
         return product
 
 
-class Queries(Struct, frozen=True):
-    """A head's queries, filled up to whole blocks: q (queries, d), do (queries, dv), exponent and delta (queries).
+class MaskPart(Protocol):
+    """Which queries attend to which keys."""
 
-    Attributes:
-        scale: of the scores, to the base 2.
+    def apply(self, tile: Tile, query: Amount, other: float) -> Tile:
+        """What is found (keys, queries) of the block of queries that begins at `query`, `other` for those that do not
+        attend to the key."""
+
+    def at(self, first: Scalar) -> MaskPart:
+        """The same for the block of keys that begins at `first`."""
+
+
+class Weights(ABC):
+    """What makes weights of scores, and dS of dP. It has the rows of a block of queries from one stage to the next.
+
+    Args:
+        scale: of the scores, which makes exponents to the base 2 of them.
         parts: what is done to exponents, in this order.
         kept: which weights count.
+    """
+
+    def __init__(self, form: Form, scale: Scalar, parts: Sequence[ExponentPart], kept: Kept) -> None:
+        self.form, self.scale, self.parts, self.kept = form, scale, parts, kept
+
+    def at(self, first: Scalar) -> Weights:
+        """The same for the block of keys that begins at `first`."""
+        found = copy(self)
+        found.parts, found.kept = [one.at(first) for one in self.parts], self.kept.at(first)
+        return found
+
+    def whole(self) -> Weights:
+        """The same with the rows of all queries loaded, which are one block."""
+        return self
+
+    def load(self, query: Amount) -> None:
+        """Load the rows of the block of queries that begins at `query`, and what parts need; stage `load_rows`."""
+        for change in self.parts:
+            change.load(query)
+
+    def hold(self, query: Amount) -> None:
+        """Have the rows in LDS, and find out which weights count; stage `rows_lds`."""
+        self.kept.draw(query)
+
+    def read(self) -> None:
+        """Have both where the weights lie; stage `rows_read`."""
+        self.kept.read()
+
+    @abstractmethod
+    def begin(self) -> Tile:
+        """What dP (keys, queries) begins with; stage `dp`."""
+
+    @abstractmethod
+    def weigh(self, scores: Tile, masks: Iterable[MaskPart], query: Amount) -> tuple[Tile, Tile]:
+        """What dS takes (keys, queries), and the weights that dV's product takes, in f32; stage `weights`."""
+
+    @abstractmethod
+    def ds(self, held: Tile, dp: Tile) -> Tile:
+        """dS (keys, queries) of what `weigh` left for it; stage `ds`."""
+
+    def exponents(self, scores: Tile, query: Amount) -> Tile:
+        """Scaled scores, changed by the parts."""
+        return self.changed(scores * self.scale, query)
+
+    def changed(self, exponents: Tile, query: Amount) -> Tile:
+        """Exponents as the parts leave them."""
+        for change in self.parts:
+            exponents = change.apply(exponents, query)
+        return exponents
+
+
+class Queries(Struct, frozen=True):
+    """A head's queries, filled up to whole blocks: q (queries, d), do (queries, dv).
+
+    Attributes:
         slopes: where dS goes besides, as tiles (keys, queries).
         move: whether buffers of q and do move with a step, so that their end refuses what would be compared row by row,
             for scalar registers that parts take.
@@ -166,23 +234,9 @@ class Queries(Struct, frozen=True):
 
     q: View
     do: View
-    exponent: View
-    delta: View
-    scale: Scalar
-    parts: Sequence[ExponentPart]
-    kept: Kept
+    weights: Weights
     slopes: Sequence[Slopes] = ()
     move: bool = False
-
-
-class WeightPart(Protocol):
-    """Something that is done to weights."""
-
-    def apply(self, weights: Tile, query: Amount) -> Tile:
-        """The weights (keys, queries) of the block of queries that begins at `query`, changed."""
-
-    def at(self, first: Scalar) -> WeightPart:
-        """The same for the block of keys that begins at `first`."""
 
 
 class Sink(Protocol):
@@ -201,11 +255,22 @@ class Slopes(Sink, Protocol):
 
 
 class Span(Struct, frozen=True):
-    """Queries from `low` to `high`, where the weights are changed in this order."""
+    """Steps over blocks of queries.
+
+    Attributes:
+        low, high: of the loop, whose steps are the form's queries.
+        masks: which queries attend to which keys, all of them.
+        gaps: index and distance, see `loop.loop_kernel.behind`.
+    """
 
     low: Amount
     high: Amount
-    parts: Sequence[WeightPart]
+    masks: Sequence[MaskPart]
+    gaps: Sequence[tuple[Scalar, Scalar]] = ()
+
+    def query(self, index: Scalar) -> Scalar:
+        """The first query of the block that the loop takes at an index."""
+        return behind(index, self.gaps)
 
 
 def differentiate(
@@ -218,47 +283,41 @@ def differentiate(
     """
     nothing = zeros((form.keys, form.queries), "f32", form.score_layout)
     nothing_queried = form.nothing_queried()
-    by_query = form.score_layout.reduce(0)
-    kept = queries.kept
+    weights = queries.weights
     with loop(span.low, span.high, form.queries, carry=sums, schedule=schedule) as step:
         dk, dv = step.carried
-        query = step.index
+        query = span.query(step.index)
         with stage("load_q"):
             gq = load(queries.q.window((form.queries, form.d), (query, 0), moves_buffer=queries.move))
         with stage("load_do"):
             gdo = load(queries.do.window((form.queries, form.dv), (query, 0), moves_buffer=queries.move))
         with stage("load_rows"):
-            rows = [load(one.window((form.queries,), (query,))) for one in (queries.exponent, queries.delta)]
-            for change in queries.parts:
-                change.load(query)
+            weights.load(query)
         with stage("q_lds"):
             q, q_across = both_ways(form, gq, "q")
         with stage("do_lds"):
             do, do_across = both_ways(form, gdo, "do")
         with stage("rows_lds"):
-            in_rows = [to_lds(one, name) for one, name in zip(rows, ("exponent", "delta"), strict=True)]
-            kept.draw(query)
+            weights.hold(query)
         with stage("rows_read"):
-            exponent, delta = (one.read(by_query) for one in in_rows)
-            delta = stretch(delta, 0, form.keys, form.score_layout)
-            kept.read()
+            weights.read()
         with stage("q_read"):
             rq = q.read(form.scores.b_over(form.waves, form.queries, form.d))
         with stage("s"):
             s = mma(form.scores, keys.k, rq, nothing)
         with stage("weights"):
-            exponents = s * queries.scale - exponent[None, :]
-            p, weights = weigh(form, exponents, queries.parts, span.parts, kept, query)
+            held, found = weights.weigh(s, span.masks, query)
+            _, p = rounded(form, found)
         with stage("do_across_read"):
             rdo_across = across(do_across, form.sums.b_over(form.waves, form.dv, form.queries))
         with stage("dv"):
-            dv = mma(form.sums, weights, rdo_across, dv)
+            dv = mma(form.sums, p, rdo_across, dv)
         with stage("do_read"):
             rdo = do.read(form.slopes.b_over(form.waves, form.queries, form.dv))
         with stage("dp"):
-            dp = mma(form.slopes, keys.v, rdo, delta)
+            dp = mma(form.slopes, keys.v, rdo, weights.begin())
         with stage("ds"):
-            ds, by_keys = slope(form, kept.ds(p, dp, delta), queries.slopes, query)
+            ds, by_keys = slope(form, weights.ds(held, dp), queries.slopes, query)
         with stage("q_across_read"):
             rq_across = across(q_across, form.sums.b_over(form.waves, form.d, form.queries))
         with stage("dk"):
@@ -275,31 +334,17 @@ def differentiate(
     return list(step.results)
 
 
-def weigh(
-    form: Form,
-    exponents: Tile,
-    parts: Iterable[ExponentPart],
-    masks: Iterable[WeightPart],
-    kept: Kept,
-    query: Amount,
-) -> tuple[Tile, Tile]:
-    """The weights (keys, queries) of exponents, marked, and those that count, rounded, as dV's product takes them."""
-    for change in parts:
-        exponents = change.apply(exponents, query)
-    weights = minimum(maximum(exp2(exponents), 0.0), 1.0)
-    for part in masks:
-        weights = part.apply(weights, query)
-    marked = kept.mark(weights)
-    counted = cast(kept.counted(marked), form.dtype, bounded=True)
-    return marked, redistribute(counted, form.sums.a_over(form.waves, form.keys, form.queries))
+def rounded(form: Form, tile: Tile) -> tuple[Tile, Tile]:
+    """Weights or dS (keys, queries) rounded, and the same as the products of dV and dK take it."""
+    found = cast(tile, form.dtype, bounded=True)
+    return found, redistribute(found, form.sums.a_over(form.waves, form.keys, form.queries))
 
 
 def slope(form: Form, ds: Tile, takers: Iterable[Slopes], query: Amount) -> tuple[Tile, Tile]:
     """dS (keys, queries) rounded, and the same as dK's product takes it; `takers` have it as it is."""
     for one in takers:
         one.put(ds, query)
-    rounded = cast(ds, form.dtype, bounded=True)
-    return rounded, redistribute(rounded, form.sums.a_over(form.waves, form.keys, form.queries))
+    return rounded(form, ds)
 
 
 def both_ways(form: Form, tile: Tile, name: str) -> tuple[LdsTensor, LdsTensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ckmlir.lang import Pointer, Scalar, Tile, View, atomic_add, coordinates, store, view, where
 from ckmlir.lang.views import Amount
 from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
-from ckmlir.ops.attention.backward.loop_kernel import Form, Span, WeightPart, wide
+from ckmlir.ops.attention.backward.loop_kernel import Form, MaskPart, Span, wide
 from ckmlir.ops.attention.loop.spans_kernel import coordinate
 from ckmlir.ops.attention.loop.work_kernel import Work
 
@@ -28,17 +28,17 @@ class Causal(Struct, frozen=True):
     first: Scalar
     x: Scalar
 
-    def at(self, first: Scalar) -> WeightPart:
-        """See `loop_kernel.WeightPart`."""
+    def at(self, first: Scalar) -> MaskPart:
+        """See `loop_kernel.MaskPart`."""
         return replace(self, first=first)
 
-    def apply(self, weights: Tile, query: Amount) -> Tile:
-        """See `loop_kernel.WeightPart`."""
-        return where(self.attends(weights, query), weights, 0.0)
+    def apply(self, tile: Tile, query: Amount, other: float) -> Tile:
+        """See `loop_kernel.MaskPart`."""
+        return where(self.attends(tile, query), tile, other)
 
-    def attends(self, weights: Tile, query: Amount) -> Tile:
+    def attends(self, tile: Tile, query: Amount) -> Tile:
         """Whether each query attends to each key."""
-        found: Tile = _distance(weights) >= self.first - self.x + 1 - query
+        found: Tile = distance(tile) >= self.first - self.x + 1 - query
         return found
 
 
@@ -47,14 +47,14 @@ class Window(Causal, frozen=True):
 
     y: Scalar
 
-    def attends(self, weights: Tile, query: Amount) -> Tile:
+    def attends(self, tile: Tile, query: Amount) -> Tile:
         """See `Causal`."""
-        found: Tile = super().attends(weights, query) & self.is_before(weights, query)
+        found: Tile = super().attends(tile, query) & self.is_before(tile, query)
         return found
 
-    def is_before(self, weights: Tile, query: Amount) -> Tile:
+    def is_before(self, tile: Tile, query: Amount) -> Tile:
         """Whether each query is before j + y."""
-        found: Tile = _distance(weights) < self.first + self.y - query
+        found: Tile = distance(tile) < self.first + self.y - query
         return found
 
 
@@ -63,65 +63,96 @@ class Sinks(Window, frozen=True):
 
     sinks: Scalar
 
-    def is_before(self, weights: Tile, query: Amount) -> Tile:
+    def is_before(self, tile: Tile, query: Amount) -> Tile:
         """See `Window`."""
-        found: Tile = super().is_before(weights, query) | (coordinates(weights, 0) < self.sinks - self.first)
+        found: Tile = super().is_before(tile, query) | (coordinates(tile, 0) < self.sinks - self.first)
         return found
 
 
-def _distance(weights: Tile) -> Tile:
+def distance(tile: Tile) -> Tile:
     """How far each query is behind each key, both counted from the beginnings of their blocks."""
-    found: Tile = coordinates(weights, 1) - coordinates(weights, 0)
+    found: Tile = coordinates(tile, 1) - coordinates(tile, 0)
     return found
 
 
-def mask_parts(spec: FmhaBwdSpec, given: Any, work: Work) -> list[WeightPart]:
-    """What the mask does to weights of the work's block of keys, wherever it may cut."""
-    if spec.mask == "none":
-        return []
-    y, x = coordinate(spec.varied, given, work)
-    if spec.mask == "causal":
-        return [Causal(work.first, x)]
-    return [Window(work.first, x, y) if spec.mask == "window" else Sinks(work.first, x, y, given.mask_sink)]
+class Attending(Protocol):
+    """Which queries attend to the work's block of keys.
+
+    Attributes:
+        masks: what hides those that do not, wherever the block is.
+        spans: the queries, in whole blocks, that attend to some key of it.
+    """
+
+    @property
+    def masks(self) -> list[MaskPart]: ...
+
+    @property
+    def spans(self) -> list[Span]: ...
+
+    def attended(self, low: Scalar, high: Scalar) -> tuple[Scalar, Scalar]:
+        """Of the keys from `low` to `high` those that some query attends to, in whole blocks from `low` on.
+
+        Where there are no queries it is none: rows beside them are filled with zeros, which times V may be NaN.
+        """
 
 
 ONE_RANGE = ("causal", "window")
 """Masks under which keys that some query attends to follow each other."""
 
 
-def attended(spec: FmhaBwdSpec, given: Any, form: Form, work: Work, low: Scalar, high: Scalar) -> tuple[Scalar, Scalar]:
-    """Of the keys from `low` to `high` those that some query attends to, in whole blocks from `low` on.
+class Masked(Struct, frozen=True):
+    """Those that the mask of a specification leaves; `given` has the kernel's arguments."""
 
-    Where there are no queries it is none: rows beside them are filled with zeros, which times V may be NaN.
-    """
-    high = (work.sq > 0).select(high, low)
-    if spec.mask not in ONE_RANGE:
-        return low, high
-    y, x = coordinate(spec.varied, given, work)
-    first = low
-    if spec.mask == "window":
-        first = low + (1 - y - low).maximum(0) // form.keys * form.keys
-    last = high.minimum(work.sq - 1 + x)
-    return first, first + ((last - first).maximum(0) + (form.keys - 1)) // form.keys * form.keys
+    spec: FmhaBwdSpec
+    given: Any
+    form: Form
+    work: Work
 
+    @property
+    def masks(self) -> list[MaskPart]:
+        """See `Attending`."""
+        first, mask = self.work.first, self.spec.mask
+        if mask == "none":
+            return []
+        y, x = self._coordinate
+        if mask == "causal":
+            return [Causal(first, x)]
+        return [Window(first, x, y) if mask == "window" else Sinks(first, x, y, self.given.mask_sink)]
 
-def spans(spec: FmhaBwdSpec, given: Any, form: Form, work: Work) -> list[Span]:
-    """The queries, in whole blocks, that attend to some key of the work's block, those that attend to all of them apart
-    where a mask has only one side."""
-    first, sq = work.first, work.sq
-    if spec.mask == "none":
-        return [Span(0, sq, [])]
-    y, x = coordinate(spec.varied, given, work)
-    cut = mask_parts(spec, given, work)
-    low = (first - x + 1).maximum(0) // form.queries * form.queries
-    high = sq.minimum(first + (form.keys - 1) + y)
-    if spec.mask == "window":
-        return [Span(low, high, cut)]
-    if spec.mask == "sinks":
-        return [Span(low, (first < given.mask_sink).select(sq, high), cut)]
-    every = (first + (form.keys + form.queries - 1) - x).maximum(0) // form.queries * form.queries
-    middle = every.maximum(low).minimum(sq)
-    return [Span(low, middle, cut), Span(middle, sq, [])]
+    def attended(self, low: Scalar, high: Scalar) -> tuple[Scalar, Scalar]:
+        """See `Attending`."""
+        form, sq = self.form, self.work.sq
+        high = (sq > 0).select(high, low)
+        if self.spec.mask not in ONE_RANGE:
+            return low, high
+        y, x = self._coordinate
+        first = low
+        if self.spec.mask == "window":
+            first = low + (1 - y - low).maximum(0) // form.keys * form.keys
+        last = high.minimum(sq - 1 + x)
+        return first, first + ((last - first).maximum(0) + (form.keys - 1)) // form.keys * form.keys
+
+    @property
+    def spans(self) -> list[Span]:
+        """See `Attending`; those that attend to all keys of the block apart where a mask has only one side."""
+        form, first, sq, mask = self.form, self.work.first, self.work.sq, self.spec.mask
+        if mask == "none":
+            return [Span(0, sq, [])]
+        y, x = self._coordinate
+        cut = self.masks
+        low = (first - x + 1).maximum(0) // form.queries * form.queries
+        high = sq.minimum(first + (form.keys - 1) + y)
+        if mask == "window":
+            return [Span(low, high, cut)]
+        if mask == "sinks":
+            return [Span(low, (first < self.given.mask_sink).select(sq, high), cut)]
+        every = (first + (form.keys + form.queries - 1) - x).maximum(0) // form.queries * form.queries
+        middle = every.maximum(low).minimum(sq)
+        return [Span(low, middle, cut), Span(middle, sq, [])]
+
+    @property
+    def _coordinate(self) -> tuple[Scalar, Scalar]:
+        return coordinate(self.spec.varied, self.given, self.work)
 
 
 class Atomic(Struct, frozen=True):

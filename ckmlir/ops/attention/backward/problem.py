@@ -10,7 +10,7 @@ from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, block_of, most_kept
 from ckmlir.ops.attention.backward.slot_table import FEW_STEPS
 from ckmlir.ops.attention.fmha_fwd_spec import head_tile
-from ckmlir.ops.attention.part import weight_parts
+from ckmlir.ops.attention.part import key_parts, weight_parts
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.problem import Problem, Wanted
@@ -52,8 +52,13 @@ class BackwardProblem(Struct, frozen=True):
 
     @property
     def factor(self) -> float:
-        """What the weights of O that are not dropped are multiplied with."""
-        return math.prod(part.largest_factor for part in weight_parts(self.attention))
+        """What the main kernel's dV is multiplied with, and dK and dQ besides the scale."""
+        return math.prod(part.multiplier for part in weight_parts(self.attention))
+
+    @property
+    def all_attend(self) -> bool:
+        """Whether every query of the request attends to every key."""
+        return self.attention.mask.kind == "none" and not key_parts(self.attention)
 
     @property
     def bias_gradient(self) -> BiasGradient | None:

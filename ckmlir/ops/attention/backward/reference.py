@@ -1,8 +1,9 @@
-"""Gradients of attention in float64, some queries of a head at a time."""
+"""Gradients of attention in float64, some queries of a head at a time: what weights and slopes are, `Pairs` say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -20,7 +21,7 @@ class Pairs(Struct, frozen=True):
 
     Attributes:
         shared: the head of K and V; key_rows: the keys' rows in the arrays.
-        q, do, o, lse: of the queries; k, v: of the keys.
+        q, do: of the queries; k, v: of the keys.
         scores: (queries, keys), scaled and changed; kept: whether a query attends to a key.
         factors: (queries, keys), what weights are multiplied with behind the sum.
     """
@@ -30,17 +31,47 @@ class Pairs(Struct, frozen=True):
     key_rows: slice
     q: Array
     do: Array
-    o: Array
-    lse: Array
     k: Array
     v: Array
     scores: Array
     kept: Array
     factors: Array
 
+    @classmethod
+    def rows(cls, problem: BackwardProblem, arrays: Mapping[str, Array], place: Place) -> tuple[Any, ...]:
+        """What such pairs have besides."""
+        return ()
+
     @property
     def weights(self) -> Array:
-        """(queries, keys), at most 1; 0 where a query does not attend to a key."""
+        """(queries, keys), 0 where a query does not attend to a key."""
+        raise NotImplementedError
+
+    @property
+    def ds(self) -> Array:
+        """The gradients for scores, (queries, keys)."""
+        raise NotImplementedError
+
+
+class SoftmaxPairs(Pairs, frozen=True):
+    """Pairs whose weights are at most 1.
+
+    Attributes:
+        o, lse: of the queries.
+    """
+
+    o: Array
+    lse: Array
+
+    @classmethod
+    def rows(cls, problem: BackwardProblem, arrays: Mapping[str, Array], place: Place) -> tuple[Any, ...]:
+        """See `Pairs`."""
+        o = problem.attention.by_head(arrays["o"])[place.batch, place.head, place.memory_rows]
+        return o.astype(np.float64), lse_rows(problem.attention, arrays["lse"], place).astype(np.float64)
+
+    @property
+    def weights(self) -> Array:
+        """See `Pairs`."""
         with np.errstate(invalid="ignore", over="ignore"):
             return np.where(self.kept, np.minimum(np.exp(self.scores - self.lse[:, None]), 1.0), 0.0)
 
@@ -52,6 +83,11 @@ class Pairs(Struct, frozen=True):
             return found
 
     @property
+    def ds(self) -> Array:
+        """See `Pairs`."""
+        return self.weights * self.slopes
+
+    @property
     def delta(self) -> Array:
         """rowsum(dO·O), by query."""
         with np.errstate(invalid="ignore"):
@@ -59,10 +95,13 @@ class Pairs(Struct, frozen=True):
             return found
 
 
-def pairs(problem: BackwardProblem, arrays: Mapping[str, Array]) -> Iterator[Pairs]:
-    """All queries of all heads."""
+P = TypeVar("P", bound=Pairs)
+
+
+def pairs(problem: BackwardProblem, arrays: Mapping[str, Array], kind: type[P]) -> Iterator[P]:
+    """All queries of all heads, with weights of a kind."""
     attention = problem.attention
-    q, o, do = (attention.by_head(arrays[name]) for name in ("q", "o", "do"))
+    q, do = (attention.by_head(arrays[name]) for name in ("q", "do"))
     for one in scored(attention, arrays):
         place = one.place
         start, length = attention.keys.of(arrays, place.number)
@@ -71,34 +110,34 @@ def pairs(problem: BackwardProblem, arrays: Mapping[str, Array]) -> Iterator[Pai
         factors = np.ones(one.scores.shape)
         for part in weight_parts(attention):
             factors = factors * part.factors(attention, place, arrays)
-        yield Pairs(
+        yield kind(
             place, place.head // problem.ratio, slice(start, start + length), q[at].astype(np.float64),
-            do[at].astype(np.float64), o[at].astype(np.float64),
-            lse_rows(attention, arrays["lse"], place).astype(np.float64), k.astype(np.float64), one.values, one.scores,
+            do[at].astype(np.float64), k.astype(np.float64), one.values, one.scores,
             attention.mask.kept(place.rows, place.queries, place.keys) & (one.scores != -np.inf),
-            factors,
+            factors, *kind.rows(problem, arrays, place),
         )  # fmt: skip
 
 
-def gradients(problem: BackwardProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def gradients(
+    problem: BackwardProblem, arrays: Mapping[str, Array], kind: type[Pairs] = SoftmaxPairs
+) -> dict[str, Array]:
     """dQ, dK and dV as functions of all inputs, O and LSE included, in the layout of memory; zeros in rows of no
     sequence.
 
     P = min(exp(S - LSE), 1), dS = P ∘ (F ∘ dO·Vᵀ - rowsum(dO·O)), dV = (P ∘ F)ᵀ·dO, dK = scale·dSᵀ·Q, dQ = scale·dS·K,
     the gradient of the bias is dS, summed over those that share it, that of a sink logit minus the sum of its weights
-    times rowsum(dO·O), where F are the factors of dropout.
+    times rowsum(dO·O), where F are the factors of dropout. Pairs of another kind have other P and dS.
     """
     attention = problem.attention
     found = {name: np.zeros(problem.output(name).shape) for name in problem.outputs}
     dq, dk, dv = (attention.by_head(found[name]) for name in ("dq", "dk", "dv"))
-    for one in pairs(problem, arrays):
+    for one in pairs(problem, arrays, kind):
         place = one.place
         with np.errstate(invalid="ignore", over="ignore"):
-            weights = one.weights
-            ds = weights * one.slopes
+            weights, ds = one.weights, one.ds
             if "dbias" in found:
                 found["dbias"][bias_place(problem, one)] += ds
-            if "dsink" in found:
+            if "dsink" in found and isinstance(one, SoftmaxPairs):
                 weights_of_sink = sink_weights(arrays["sink"][place.head], one.lse)
                 found["dsink"][place.head] -= np.where(weights_of_sink == 0, 0.0, weights_of_sink * one.delta).sum()
             ds = attention.scale * ds

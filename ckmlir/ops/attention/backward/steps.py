@@ -63,16 +63,23 @@ class Around(NamedTuple):
 
 def steps_around(main: Step, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[Step, ...]:
     """What every query needs, zeros where parts are added or left out, the main kernel, and the sums."""
-    rows = _row_sums(problem)
     found = (
+        _for_sums(problem),
         _for_queries(problem, spec, target),
         _for_keys(problem, spec, target),
-        _for_sink(problem, rows),
+        _for_sink(problem),
         _for_bias(problem, spec),
     )
     before, behind = (tuple(step for steps in side for step in steps) for side in zip(*found, strict=True))
-    names = {array.name: array.name for array in DOT_DO_O.arrays(rows)}
-    return (Run(DOT_DO_O, rows, names), *before, main, *behind)
+    return (*before, main, *behind)
+
+
+def _for_sums(problem: BackwardProblem) -> Around:
+    """What a softmax takes of every query."""
+    if not problem.attention.lse:
+        return Around()
+    rows = _row_sums(problem)
+    return Around((Run(DOT_DO_O, rows, {array.name: array.name for array in DOT_DO_O.arrays(rows)}),))
 
 
 def _row_sums(problem: BackwardProblem) -> DotDoO:
@@ -97,7 +104,7 @@ def _for_queries(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) ->
 
 def _every_row(problem: BackwardProblem, spec: FmhaBwdSpec) -> bool:
     """Whether the main kernel stores every row of the parts of dQ before others are added to it."""
-    stored = spec.sink == KEPT or (spec.sink == "slots" and spec.mask == "none")
+    stored = spec.sink == KEPT or (spec.sink == "slots" and problem.all_attend)
     return spec.sink == "heads" or (stored and problem.attention.sk > 0 and not spec.varied)
 
 
@@ -110,10 +117,11 @@ def _for_keys(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Ar
     return Around(tuple(clear), (*joined, *heads))
 
 
-def _for_sink(problem: BackwardProblem, rows: DotDoO) -> Around:
+def _for_sink(problem: BackwardProblem) -> Around:
     """The gradient of the sink logits, of which `fmha_bwd_dot_do_o` leaves a part for each block of queries."""
     if problem.sink is None:
         return Around()
+    rows = _row_sums(problem)
     if not rows.b * rows.blocks:
         return Around((Fill("dsink", 0),))
     return Around((), (Run(SUM_PARTS, sum_of_blocks(problem, rows), {"acc_parts": "sink_parts", "c": "dsink"}),))
@@ -124,7 +132,7 @@ def _for_bias(problem: BackwardProblem, spec: FmhaBwdSpec) -> Around:
     wanted = problem.bias_gradient
     if not wanted or not problem.attention.sk:
         return Around()
-    partial = spec.mask != "none" or spec.varied or not wanted.count
+    partial = not problem.all_attend or spec.varied or not wanted.count
     clear = (Fill(problem.written("dbias"), 0),) if partial else ()
     if wanted.count <= 1:
         return Around(clear)
@@ -193,7 +201,7 @@ def workspaces_of(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -
     """What `steps_around` and the main kernel leave for each other."""
     whole, wanted = problem.attention, problem.bias_gradient
     by_query = 4 * math.prod(lse_shape(whole))
-    found = [Workspace("delta", by_query), Workspace("exponent", by_query)]
+    found = [Workspace("delta", by_query), Workspace("exponent", by_query)] if whole.lse else []
     if spec.sink == "shares":
         shares = shares_of(problem, spec, target)
         found.append(Workspace("dq_parts", shares.elements(whole.d) * 4))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import ROW_STEPS, STEPS
 from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import ROWS as QUERIES
 from ckmlir.ops.attention.backward.problem import BackwardProblem
-from ckmlir.ops.attention.backward.reference import Pairs, bias_place, pairs
+from ckmlir.ops.attention.backward.reference import Pairs, SoftmaxPairs, bias_place, pairs
 from ckmlir.ops.attention.backward.sink_gradient import sink_errors, sink_weights
 from ckmlir.ops.attention.part import score_parts
 from ckmlir.ops.comparison import Array, Tolerance
@@ -26,10 +27,21 @@ SLOPES = {**GREATEST, "bf16": 2.0**100}
 """And what is promised of dS, which `cast(…, bounded=True)` rounds."""
 
 
-def backward_tolerances(
-    problem: BackwardProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
-) -> dict[str, Tolerance]:
-    """Tolerances of all outputs; u is f32's unit roundoff, t that of the dtype, every sum is over f32 products.
+class Bounds(NamedTuple):
+    """What is promised of some queries.
+
+    Attributes:
+        unspecified: nothing is, nor of all that shares their head.
+        outputs: by name: the error from these queries, and the sum of magnitudes that the output is made of.
+    """
+
+    pairs: Pairs
+    unspecified: bool
+    outputs: Mapping[str, tuple[Array, Array]]
+
+
+def softmax_bounds(problem: BackwardProblem, arrays: Mapping[str, Array], target: Target) -> Iterator[Bounds]:
+    """Bounds of all queries; u is f32's unit roundoff, t that of the dtype, every sum is over f32 products.
 
     With |q|, |k|, |do|, |v| and |o| Euclidean lengths of rows:
 
@@ -59,8 +71,19 @@ def backward_tolerances(
     smallest number counts f times.
 
     Nothing is promised of a head with inputs that are not numbers, or with scores, slopes or sums that f32 or the dtype
-    may not hold, nor of those that share its keys or bias; nor of rows of no sequence.
+    may not hold, nor of those that share its keys or bias.
     """
+    for one in pairs(problem, arrays, SoftmaxPairs):
+        bounds = _bounds(problem, one, arrays, target)
+        if problem.sink:
+            bounds["dsink"] = _sink_bounds(problem, one, arrays)
+        yield Bounds(one, _unspecified(problem, one), bounds)
+
+
+def backward_tolerances(
+    problem: BackwardProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], bounds: Iterable[Bounds]
+) -> dict[str, Tolerance]:
+    """Tolerances of all outputs, from bounds of all queries. Nothing is promised of rows of no sequence."""
     attention = problem.attention
     error = {name: np.zeros(reference[name].shape) for name in problem.outputs}
     sizes = {name: np.zeros(reference[name].shape) for name in problem.outputs}
@@ -75,23 +98,19 @@ def backward_tolerances(
         for name, rows in (("dq", attention.queries), ("dk", attention.keys), ("dv", attention.keys)):
             start, length = rows.of(arrays, number)
             views["free"][name][batch, :, start : start + length] = False
-    for one in pairs(problem, arrays):
+    for one, unspecified, by_output in bounds:
         place = one.place
         of_keys = place.batch, one.shared, one.key_rows
         here: dict[str, tuple[int | slice, ...]] = {"dq": (place.batch, place.head, place.memory_rows)}
         here |= {"dk": of_keys, "dv": of_keys}
-        unspecified = _unspecified(problem, one)
         if "dbias" in error:
             here["dbias"] = bias_place(problem, one)
         if "dsink" in error:
             here["dsink"] = (place.head,)
-        bounds = _bounds(problem, one, arrays, target)
-        if problem.sink:
-            bounds["dsink"] = _sink_bounds(problem, one, arrays)
         for name, at in here.items():
             views["free"][name][at] |= unspecified
-            views["error"][name][at] += bounds[name][0]
-            views["size"][name][at] += bounds[name][1]
+            views["error"][name][at] += by_output[name][0]
+            views["size"][name][at] += by_output[name][1]
     what = f"P and dS rounded to {attention.dtype}, scores and sums in f32 over {attention.d} channels"
     found = {}
     for name in problem.outputs:
@@ -104,7 +123,7 @@ def backward_tolerances(
 
 
 def _bounds(
-    problem: BackwardProblem, one: Pairs, arrays: Mapping[str, Array], target: Target
+    problem: BackwardProblem, one: SoftmaxPairs, arrays: Mapping[str, Array], target: Target
 ) -> dict[str, tuple[Array, Array]]:
     """By output: its error from these queries, and the sum of magnitudes that it is made of."""
     attention = problem.attention
@@ -147,7 +166,7 @@ def _bounds(
         }
 
 
-def _sink_bounds(problem: BackwardProblem, one: Pairs, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+def _sink_bounds(problem: BackwardProblem, one: SoftmaxPairs, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
     """The error of a head's sink gradient from these queries, and the sum of magnitudes: sums of channels, of the
     queries of a block, and of all blocks."""
     with np.errstate(invalid="ignore", over="ignore"):
@@ -158,7 +177,7 @@ def _sink_bounds(problem: BackwardProblem, one: Pairs, arrays: Mapping[str, Arra
     return found.sum(), (sink_weights(logit, one.lse) * sizes).sum()
 
 
-def _unspecified(problem: BackwardProblem, one: Pairs) -> bool:
+def _unspecified(problem: BackwardProblem, one: SoftmaxPairs) -> bool:
     """Whether something on the way may be no number, or not fit: whatever the order of sums, for any pair."""
     attention = problem.attention
     inputs = (one.q, one.k, one.v, one.o, one.do)

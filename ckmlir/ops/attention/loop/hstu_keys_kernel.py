@@ -142,17 +142,22 @@ class RunAndSelf(Run):
         return self.apart(scores, key, row, own)
 
 
-def reached(words: Sequence[str], given: Any, work: Work, form: Form) -> Reach:
-    """The keys of the work's queries; `words` are those of `parts.hstu_keys`, which has the arguments."""
-    history, full = work.sk, None
+def places_of(words: Sequence[str], given: Any, batch: Scalar, length: Scalar) -> Places:
+    """The places of a sequence of some length; `words` are those of `parts.hstu_keys`, which has the arguments."""
+    history = length
     if "targets" in words:
-        history = (work.sk - given.num_targets.scalar(work.batch)).minimum(work.sk).maximum(0)
-    if "window" in words:
-        full = given.hstu_full.minimum(history)
-    context = given.hstu_context.minimum(history if full is None else history - full)
-    places = Places(work.sk, history, context, "causal" in words)
-    if full is not None:
-        free = (full < 1).select(FAR, history - full)
-        places = Windowed(work.sk, history, context, "causal" in words, given.hstu_window, free)
+        history = (length - given.num_targets.scalar(batch)).minimum(length).maximum(0)
+    causal = "causal" in words
+    if "window" not in words:
+        return Places(length, history, given.hstu_context.minimum(history), causal)
+    full = given.hstu_full.minimum(history)
+    free = (full < 1).select(FAR, history - full)
+    context = given.hstu_context.minimum(history - full)
+    return Windowed(length, history, context, causal, given.hstu_window, free)
+
+
+def reached(words: Sequence[str], given: Any, work: Work, form: Form) -> Reach:
+    """The keys of the work's queries; see `places_of`."""
+    places = places_of(words, given, work.batch, work.sk)
     kind = RunAndSelf if "targets" in words else Run
     return places.reach(work.first, form, kind(form, work.first, places))

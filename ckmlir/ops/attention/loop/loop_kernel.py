@@ -188,17 +188,22 @@ class Parted(Span, frozen=True):
     """Runs of keys, one after the other.
 
     Attributes:
-        gaps: index and distance: from this index of the loop on, keys are so much further; ascending.
+        gaps: see `behind`.
     """
 
     gaps: Sequence[tuple[Scalar, Scalar]]
 
     def key(self, index: Scalar) -> Scalar:
         """See `Span`."""
-        key: Scalar = index
-        for cut, distance in self.gaps:
-            key = (index < cut).select(key, key + distance)
-        return key
+        return behind(index, self.gaps)
+
+
+def behind(index: Scalar, gaps: Sequence[tuple[Scalar, Scalar]]) -> Scalar:
+    """The place of a loop's index. A gap is an index, from which on places are so much further; they ascend."""
+    place: Scalar = index
+    for cut, distance in gaps:
+        place = (index < cut).select(place, place + distance)
+    return place
 
 
 class Sums(Struct, frozen=True):

@@ -44,8 +44,13 @@ class Silu(WeightPart):
             raise RequestError("lse=1: SiLU weights have no sum of exponentials; expected weights=softmax")
         return cls(1 / max(problem.sq, 1) if scale is None else scale)
 
+    @property
+    def multiplier(self) -> float:
+        """See `WeightPart`; the kernel's scores are exponents to the base 2."""
+        return self.scale * LN_2
+
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return (f32(self.scale * LN_2),)  # the kernel's scores are exponents to the base 2
+        return (f32(self.multiplier),)
 
     @classmethod
     def parameters(cls, word: str) -> dict[str, Any]:
