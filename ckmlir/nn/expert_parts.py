@@ -9,11 +9,16 @@ from typing import Any
 from msgspec import Struct
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.given import Given, pitch_key, pitch_of
+from ckmlir.nn.given import Given, elements_in, pitch_key, pitch_of
 from ckmlir.nn.plain import checked, number, word
 from ckmlir.nn.products import output_type
+from ckmlir.ops.contraction.scaling import DTYPES as SCALES
+from ckmlir.ops.contraction.scaling import GROUPS
+from ckmlir.ops.dtypes import POWER
 from ckmlir.ops.moe.routing import most_units
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime.device import DeviceError
+from ckmlir.targets.mfma import SCALED_BLOCK
 
 
 class SortedExperts(Struct, frozen=True):
@@ -97,6 +102,7 @@ def expert_matmul(
     rows: str = "token",
     results: str = "entry",
     weighted: bool = False,
+    scale: Any = None,
     dtype: str | None = None,
     out: Any = None,
     stream: object = None,
@@ -105,11 +111,14 @@ def expert_matmul(
 
     Args:
         a: (rows, k): rows of tokens, of entries (token by token, their slots beside each other) or of places.
-        b: (experts, n, k), rows contiguous; f16, bf16, f32, fp8, bf8 or i8, both the same.
+        b: (experts, n, k), rows contiguous; f16, bf16, f32, fp8, bf8 or i8, both the same. With `scale` (experts, n, k
+            / 2), uint8: 4-bit floats (e2m1), the first of two along k in the low half, beside f16 or bf16.
         routing: from `sort_experts`, with a unit that is a multiple of 16.
         rows: what a row of a stands for: token, entry or place.
         results: what a row of the result stands for: entry, place, or token: the sum over a token's entries.
         weighted: multiply each entry by its weight.
+        scale: (experts, n, groups): powers of two (e8m0) of 32 elements along k, as MXFP4 has them, or f32 of 32, 64 or
+            128, which the elements of b are multiplied by.
         dtype: of the result, as for `matmul`.
         out: the result, to be written.
 
@@ -125,10 +134,12 @@ def expert_matmul(
     call = Call(stream)
     word("rows", rows, A_ROWS)
     word("results", results, C_ROWS)
-    given, matrices = call.read("a", a).require(ndim=2).rows(), call.read("b", b).require(ndim=3).contiguous()
-    matrices.require(dtype=given.dtype)
-    if matrices.shape[2] != given.shape[1]:
+    given = call.read("a", a).require(ndim=2).rows()
+    matrices = call.read("b", b, None if scale is None else "fp4").require(ndim=3).contiguous()
+    if elements_in(matrices.dtype, matrices.shape[2]) != given.shape[1]:
         raise DeviceError(f"a of shape {given.shape} and b of shape {matrices.shape}: expected rows of one length")
+    if scale is None:
+        matrices.require(dtype=given.dtype)
     if matrices.shape[0] > routing.expert_count or (matrices.shape[0] < routing.expert_count and not routing.is_local):
         raise DeviceError(f"b: matrices of {matrices.shape[0]} experts; expected the routing's {routing.expert_count}")
     entries = routing.tokens * routing.topk
@@ -157,6 +168,10 @@ def expert_matmul(
     outputs = call.outputs(out, c=((counts[results], n), wanted))
     keys |= pitch_key("ldc", outputs.given["c"])
     inputs = {"a": given, "b": matrices, **lists}
+    if scale is not None:
+        of_groups, word_of_scale = _scale(call, scale, matrices, given.shape[1])
+        keys |= {"b_dtype": matrices.dtype, "b_scale": word_of_scale}
+        inputs["scale_b"] = of_groups
     return outputs.of(call.run("moe_gemm", keys, inputs, outputs.given, varying=("t",)))
 
 
@@ -196,6 +211,20 @@ def quantize_for_experts(
     }  # fmt: skip
     inputs = {"x": rows, "smooth": columns, "topk_ids": ids}
     return outputs.of(call.run("moe_smoothquant", keys, inputs, outputs.given, varying=("m",)))
+
+
+def _scale(call: Call, scale: Any, matrices: Given, k: int) -> tuple[Given, str]:
+    """Scales of groups along K, and what `moe_gemm` calls them. Raises DeviceError for other groups and types."""
+    given = call.read("scale", scale).require(ndim=3).contiguous()
+    able = {"mx": SCALED_BLOCK} if given.dtype == POWER.name else {f"1x{one}": one for one in GROUPS if one}
+    for word_of_scale, length in able.items():
+        if given.shape == (*matrices.shape[:2], ceil_div(k, length)) and given.dtype in SCALES:
+            return given, word_of_scale
+    rows = "x".join(map(str, matrices.shape[:2]))
+    raise DeviceError(
+        f"scale: shape {given.shape} of {given.dtype}; expected one for each of {rows} rows and 32 of {k} of e8m0, "
+        "or 32, 64 or 128 of f32"
+    )
 
 
 def _first(given: Given, size: int) -> Given:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from common import HOMES, Array, assert_close, exact, normal
 from msgspec.structs import replace
 
 from ckmlir import nn
+from ckmlir.ops.packing import unpack_values
 from ckmlir.runtime.device import DeviceError
 
 Put = Callable[[Array], Any]
@@ -64,6 +66,21 @@ def test_two_products_by_entry_and_by_place(session: nn.Session, put: Put) -> No
         assert_close(found, expected, factor=8)
 
 
+@homes
+@pytest.mark.parametrize("powers", [True, False])
+def test_matrices_of_four_bits(session: nn.Session, put: Put, powers: bool) -> None:
+    """MXFP4 weights, and such with other scales, of 64 elements; the last group is shorter."""
+    k, group = 72, 32 if powers else 64
+    x, codes = normal(TOKENS, k), np.random.default_rng(3).integers(0, 256, (E, N, k // 2), dtype=np.uint8)
+    exponents = np.random.default_rng(4).integers(-2, 3, (E, N, -(-k // group)))
+    scale = np.exp2(exponents).astype(ml_dtypes.float8_e8m0fnu if powers else np.float32)
+    b = unpack_values(codes, "fp4") * np.repeat(np.exp2(exponents), group, axis=2)[..., :k]
+    ids, weights = routing()
+    sorted_entries = nn.sort_experts(put(ids), put(weights), E)
+    found = nn.expert_matmul(put(x), put(codes), sorted_entries, scale=put(scale), results="token", weighted=True)
+    assert_close(found, (entries(x, b, ids) * weights[..., None]).sum(1), factor=16)
+
+
 def test_a_share_of_the_experts(session: nn.Session) -> None:
     x, b, (ids, weights), mask = normal(TOKENS, K), normal(E, N, K), routing(), np.array([1, 0, 1, 1], np.int32)
     sorted_entries = nn.sort_experts(ids, weights, E, expert_mask=mask)
@@ -91,6 +108,10 @@ def test_what_is_refused(session: nn.Session) -> None:
         (lambda: nn.sort_experts(ids, weights, E, expert_mask=ids[0]), "expert_mask: shape (2,); expected (4,)"),
         (lambda: nn.expert_matmul(x, b, one, rows="row"), "rows=row: expected one of token, entry, place"),
         (lambda: nn.expert_matmul(x, b, one, results="sum"), "results=sum: expected one of entry, token, place"),
+        (
+            lambda: nn.expert_matmul(x, np.zeros((E, N, K // 2), np.uint8), one, scale=np.ones((E, N, 3), np.float32)),
+            "scale: shape (4, 24, 3) of f32; expected one for each of 4x24 rows and 32 of 40 of e8m0, or 32, 64",
+        ),
         (lambda: nn.expert_matmul(x, b[:3], one), "b: matrices of 3 experts; expected the routing's 4"),
         (lambda: nn.expert_matmul(x[:5], b, one), "a: 5 rows; expected 9, one for each token"),
         (lambda: nn.expert_matmul(x, b, one, rows="entry"), "a: 9 rows; expected 18, one for each entry"),
