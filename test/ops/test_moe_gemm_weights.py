@@ -195,6 +195,16 @@ def test_spills(chip: str, unit: int) -> None:
         assert (found.vgpr_spill_count, found.sgpr_spill_count) == (0, 0), spec.name
 
 
+@pytest.mark.parametrize("n", [512, pytest.param(2880, marks=pytest.mark.full)])
+def test_narrow_rows_spill_nothing(n: int) -> None:
+    """Of gate and up: with four waves for a few tokens, as blocks whose sums are scaled have them, three scalar
+    registers were kept in lanes on gfx90a."""
+    target = get_target("gfx90a")
+    spec = MOE_GEMM.spec(MOE_GEMM.problem(t=64, n=n, k=1026, unit=16, **MXFP4, **FIRST), target)
+    found = compile_kernel(MOE_GEMM, spec, target).code_object.kernel().metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count) == (0, 0), spec.name
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("unit", [16, 32, 64, 128])

@@ -64,7 +64,9 @@ def for_few_tokens(problem: ExpertsProblem, named: str | None, bits: int, target
         bits: of an element.
     """
     product = problem.product
-    crowded_low = bool(product.scaling) and product.load_bytes < NARROWEST_WITH_SCALES and problem.unit == ALONE.rows
+    crowded_low = (
+        bool(product.scaled_sums) and product.load_bytes < NARROWEST_WITH_SCALES and problem.unit == ALONE.rows
+    )
     if crowded_low or _alone(problem, target):
         yield from plans_of(problem, ALONE, 8 * DEPTH // bits, named)
     elif _few(problem, target):
