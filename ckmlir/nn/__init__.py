@@ -10,6 +10,7 @@ from types import FunctionType
 from ckmlir.nn.array import Array
 from ckmlir.nn.attention import attention, attention_varlen
 from ckmlir.nn.attention_gradients import attention_backward, attention_varlen_backward
+from ckmlir.nn.batch_norms import batch_norm, batch_norm_backward
 from ckmlir.nn.cached_attention import attention_page_lists, attention_paged, attention_with_kvcache
 from ckmlir.nn.combined_products import combined_matmul
 from ckmlir.nn.compiling import untraced
@@ -69,6 +70,8 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "batch_norm",
+    "batch_norm_backward",
     "cast",
     "combined_matmul",
     "compress_sparse",

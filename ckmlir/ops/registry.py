@@ -110,6 +110,18 @@ OPERATORS: Mapping[str, Entry] = {
     "add_rmsnorm2d_rdquant": Entry(
         "normalization.add_rmsnorm2d_rdquant", "sum of two, RMS normalisation and quantisation of rows"
     ),
+    "batchnorm2d": Entry(
+        "batchnorm.batchnorm2d", "batch normalisation by the images' statistics, with running ones, residual and relu"
+    ),
+    "batchnorm2d_sums": Entry(
+        "batchnorm.batchnorm2d_sums", "sums of channels over parts of images, the first step of batch normalisation"
+    ),
+    "batchnorm2d_infer": Entry(
+        "batchnorm.batchnorm2d_infer", "batch normalisation of images by given statistics, with residual and relu"
+    ),
+    "batchnorm2d_bwd": Entry(
+        "batchnorm.batchnorm2d_bwd", "gradients of a batch normalisation: of images, gamma and beta, behind a relu too"
+    ),
     "smoothquant": Entry("quantization.smoothquant", "columns scaled, then rows quantised to i8 or fp8"),
     "quantize_rows": Entry("quantization.quantize_rows", "rows in fp8, bf8 or i8 with a scale each, found or given"),
     "quantize_tensor": Entry(

@@ -15,6 +15,7 @@ APART = {
     "unpack_int4": "cast of packed i4",
     "fmha_fwd_pagedkv": "fmha_batch_prefill with tables of one width: attention_paged",
     "sum_parts": A_STEP,
+    "batchnorm2d_sums": A_STEP,
     "mhc_coefficients": A_STEP,
     "listed_entries": A_STEP,
     "fmha_fwd_splitkv_combine": A_STEP,

@@ -52,10 +52,7 @@ IDS = np.random.default_rng(2).permuted(np.tile(i32(0, 1, 2, 3), (16, 1)), axis=
 WEIGHTS = np.random.default_rng(4).random((16, 2), np.float32)
 TABLE, STARTS = i32([0, 1, 2]), [0, 10, 24]
 ONES = np.ones(1, np.float32)
-MIXED = (
-    *same((16, 2, 64), (8, 128)),
-    *(one.astype(np.float32) for one in same((3,), (8,), (16, 8))),
-)
+MIXED = (*same((16, 2, 64), (8, 128)), *(one.astype(np.float32) for one in same((3,), (8,), (16, 8))))
 """Two streams, phi, alpha, bias, and coefficients."""
 
 
@@ -118,6 +115,9 @@ CASES: dict[str, Callable[..., Any]] = {
     "cast": lambda put, **out: nn.cast(put(X), "f32", **out),
     "combined_matmul": lambda put, **out: nn.combined_matmul(
         put(X), put(W.T.copy()), put(V16[:16]), op="acc + d0", **out),
+    "batch_norm": lambda put, **out: nn.batch_norm(put(IMAGES), None, None, training=True, return_stats=True, **out),
+    "batch_norm_backward": lambda put, **out: nn.batch_norm_backward(
+        *map(put, (IMAGES, IMAGES, *WEIGHTS.T.copy())), **out),
     "compress_sparse": lambda put, **out: nn.compress_sparse(put(X), **out),
     "contiguous": lambda put, **out: nn.contiguous(put(X), **out),
     "conv1d": lambda put, **out: nn.conv1d(put(LINES), put(SHORT), **out),
@@ -228,7 +228,7 @@ def called(name: str, put: Put, outs: Sequence[Any]) -> list[Any]:
         given: Any = replace(routed(nn.asarray), **dict(zip(LISTS, outs, strict=True)))
     else:
         given = tuple(outs) if len(outs) > 1 or name in SEVERAL else outs[0]
-    options = dict(zip(GRADIENTS, outs, strict=True)) if name.endswith("_backward") else {"out": given}
+    options = dict(zip(GRADIENTS, outs, strict=True)) if "attention" in name and "_back" in name else {"out": given}
     return results_of(CASES[name](put, **options))
 
 

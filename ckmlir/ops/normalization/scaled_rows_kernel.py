@@ -123,20 +123,22 @@ def scaled_by_mean_square(block: RowBlock, x: Part) -> tuple[ScaledRows, MeanSqu
 
     share, eps = block.inverse_n.to("f64"), block.given.eps.to("f64")
 
-    def factor_of(total: Scalar) -> Scalar:
-        exponent = (bitcast(total * share + eps, "i64") >> 52).to("i32") - ONE_F64
-        inverse = (ONE_F32 + 1 - (exponent >> 1)).minimum(MOST).maximum(0)
-        factor: Scalar = bitcast(inverse << 23, "f32")
-        return factor
-
     def scaled(total: Scalar, factor: Scalar) -> Scalar:
         wide = factor.to("f64")
         mean: Scalar = (total * share * wide * wide).to("f32")
         return mean
 
     total = block.sum(square, "f64")
-    factor = each_element(factor_of, total)
+    factor = each_element(lambda one: factor_of_mean_square(one * share + eps), total)
     return ScaledRows(block, x, factor), MeanSquare(each_element(scaled, total, factor))
+
+
+def factor_of_mean_square(square: Scalar) -> Scalar:
+    """The power of two, f32, that brings the root of a number, f64, to [2, 4); 0 of an infinity."""
+    exponent = (bitcast(square, "i64") >> 52).to("i32") - ONE_F64
+    inverse = (ONE_F32 + 1 - (exponent >> 1)).minimum(MOST).maximum(0)
+    factor: Scalar = bitcast(inverse << 23, "f32")
+    return factor
 
 
 def _inverse_root(square: Scalar, eps: Scalar) -> Scalar:

@@ -1,0 +1,217 @@
+"""batchnorm2d_bwd: the gradients of `batchnorm2d` from dy, x and what the forward pass saved.
+
+    dz     = dy, with activation=relu only where y > 0
+    dbeta  = sum dz
+    dgamma = sum dz (x - mean) inv_std
+    dx     = gamma inv_std (dz - dbeta / n - (x - mean) inv_std dgamma / n)
+
+channel by channel, over its n places of all images. dz is also the gradient of a residual.
+
+Sums are f64 and finite for all that f32 holds; dx is f32, so nothing is promised where x - mean passes its range, nor
+of its denormal numbers.
+
+Arrays (images as `images.py` has them): x; dy; y with activation=relu; mean and inv_std (c, f32); gamma (c); dx; dgamma
+and dbeta (c), of gamma's type.
+
+Three kernels: `batchnorm2d_sums`; its own, which makes numbers of channels of the sums; a mapping to dx.
+
+Kernel arguments of its own: sums of parts, inv_std, gamma, scale, shift, slope, dgamma, dbeta; c, parts (i32),
+1 / elements (f64). Grid: channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from ckmlir.ops.arrays import ArraySpec
+from ckmlir.ops.batchnorm import statistics
+from ckmlir.ops.batchnorm.batchnorm2d_sums import OPERATOR as SUMS
+from ckmlir.ops.batchnorm.batchnorm2d_sums import OUTPUTS, SumsProblem, check_sums
+from ckmlir.ops.batchnorm.channels import (
+    F32_BYTES,
+    PARTS,
+    ChannelsSpec,
+    channels_launch,
+    fields,
+    invalid_channels,
+    sums_workspaces,
+    uncovered_channels,
+)  # fmt: skip
+from ckmlir.ops.batchnorm.images import ACTIVATIONS, PARAMS, Images, image_keys, pitch_of, read_images, stride_key
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
+from ckmlir.ops.operator import NOTHING, Launch, Operator, Run, Step
+from ckmlir.ops.request import Choice, RequestError
+from ckmlir.ops.rows.arrays import FLOATS
+from ckmlir.ops.scalars import f64
+from ckmlir.ops.spec import Reason, unlike
+from ckmlir.ops.steps import OWN_KERNEL, Workspace
+from ckmlir.ops.tensors.arrays import Operand
+from ckmlir.ops.tensors.mapping import MapProblem
+from ckmlir.targets import Target
+
+MASK = "where(y > 0, dy, 0)"
+BETWEEN = ("scale", "shift", "slope")
+"""What its own kernel leaves for the mapping."""
+
+
+class Batchnorm2dBwdProblem(Struct, frozen=True, dict=True):
+    """Gradients to compute.
+
+    Attributes:
+        dtype, dy_dtype, params: of x, y and dx, of dy, of gamma and its gradients.
+        stride, dy_stride, ystride, dx_stride: see `images.py`.
+    """
+
+    images: Images
+    dtype: str
+    dy_dtype: str
+    params: str
+    activation: str
+    stride: int
+    dy_stride: int
+    ystride: int
+    dx_stride: int
+
+    @property
+    def masked(self) -> bool:
+        return self.activation == "relu"
+
+    @cached_property
+    def sums(self) -> SumsProblem:
+        """The first step, of one part."""
+        arrays = [(self.dtype, self.stride), (self.dy_dtype, self.dy_stride), (self.dtype, self.ystride)]
+        kind = "masked_gradients" if self.masked else "gradients"
+        dtypes, pitches = zip(*(arrays if self.masked else arrays[:2]), strict=True)
+        return SumsProblem(self.images, kind, dtypes, pitches, 1)
+
+    @property
+    def text(self) -> str:
+        """dx as an expression."""
+        return f"scale * (({MASK if self.masked else 'dy'} - shift) - (x - mean) * slope)"
+
+    @cached_property
+    def mapping(self) -> MapProblem:
+        """The last step."""
+        inputs = [*self.sums.operands, *(self.images.channels(name, "f32") for name in ("mean", *BETWEEN))]
+        dx = self.images.images("dx", self.dtype, self.dx_stride)
+        return MapProblem(self.images.shape, tuple(inputs), dx, self.text, self.images.align)
+
+    @cached_property
+    def operands(self) -> tuple[tuple[Operand, str], ...]:
+        """The arrays and their roles."""
+        images = self.images
+        inputs = [
+            *self.sums.operands,
+            *(images.channels(name, "f32") for name in ("mean", "inv_std")), images.channels("gamma", self.params),
+        ]  # fmt: skip
+        outputs = [
+            images.images("dx", self.dtype, self.dx_stride),
+            *(images.channels(name, self.params) for name in ("dgamma", "dbeta")),
+        ]
+        return (*((one, "in") for one in inputs), *((one, "out") for one in outputs))
+
+
+class Batchnorm2dBwdSpec(ChannelsSpec):
+    """What the kernel of channels depends on."""
+
+    @property
+    def name(self) -> str:
+        return "_".join(["batchnorm2d_bwd", self.dtype, self.params, f"align{self.align}", f"base{self.base}"])
+
+    def arrays(self) -> dict[str, str]:
+        """Names and types of what the kernel takes behind the sums."""
+        names = {"inv_std": "f32", "gamma": self.params, **dict.fromkeys(BETWEEN, "f32")}
+        return {**names, "dgamma": self.params, "dbeta": self.params}
+
+
+class Batchnorm2dBwd(Operator[Batchnorm2dBwdProblem, Batchnorm2dBwdSpec]):
+    """The operator `batchnorm2d_bwd`, which the module's docstring describes."""
+
+    name = "batchnorm2d_bwd"
+    spec_type = Batchnorm2dBwdSpec
+    keys = (
+        *image_keys("x", "dy", "y", "dx", dtype="of x, y and dx"),
+        Choice("dy_dtype", None, "of dy; default: dtype", FLOATS),
+        PARAMS,
+        Choice("activation", "none", "that the forward pass fused: relu masks dy by y", tuple(ACTIVATIONS)),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Batchnorm2dBwdProblem:
+        images, key = read_images(values), stride_key("y")
+        if values[key] is not None and values["activation"] == "none":
+            raise RequestError(f"{key}={values[key]}: y is not read; expected activation=relu with it")
+        problem = Batchnorm2dBwdProblem(
+            images=images,
+            dtype=values["dtype"],
+            dy_dtype=values["dy_dtype"] or values["dtype"],
+            params=values["params"] or values["dtype"],
+            activation=values["activation"],
+            stride=pitch_of(images, values, "x"),
+            dy_stride=pitch_of(images, values, "dy"),
+            ystride=pitch_of(images, values, "y"),
+            dx_stride=pitch_of(images, values, "dx"),
+        )
+        check_sums(problem.sums)
+        ELEMENTWISE.check(problem.mapping)
+        return problem
+
+    def spec(self, problem: Batchnorm2dBwdProblem, target: Target) -> Batchnorm2dBwdSpec:
+        return Batchnorm2dBwdSpec(**fields(problem.sums, problem.params))
+
+    def mismatches(self, problem: Batchnorm2dBwdProblem, spec: Batchnorm2dBwdSpec, target: Target) -> list[Reason]:
+        different = list(unlike(spec, dtype=problem.dtype, params=problem.params))
+        return different or uncovered_channels(spec, problem.sums)
+
+    def validate(self, spec: Batchnorm2dBwdSpec, target: Target) -> list[Reason]:
+        return invalid_channels(spec)
+
+    def kernels(self, target: Target) -> list[Batchnorm2dBwdSpec]:
+        choices = [(dtype, params) for dtype in FLOATS for params in dict.fromkeys((dtype, "f32"))]
+        return [self.spec(self.problem(dtype=dtype, params=params), target) for dtype, params in choices]
+
+    def arrays(self, problem: Batchnorm2dBwdProblem) -> tuple[ArraySpec, ...]:
+        return tuple(problem.images.array(operand, role) for operand, role in problem.operands)
+
+    def _values(self, problem: Batchnorm2dBwdProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        return statistics.values(array, generator)
+
+    def reference(self, problem: Batchnorm2dBwdProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Every output in float64."""
+        return {name: one.value for name, one in statistics.gradients(problem, arrays).items()}
+
+    def tolerances(
+        self,
+        problem: Batchnorm2dBwdProblem,
+        arrays: Mapping[str, Array],
+        reference: Mapping[str, Array],
+        target: Target,
+    ) -> dict[str, Tolerance]:
+        """As `statistics.py` derives them."""
+        types = {operand.name: operand.dtype for operand, _ in problem.operands}
+        found = statistics.gradients(problem, arrays)
+        return {name: statistics.tolerance(one, types[name], target) for name, one in found.items()}
+
+    def launch(self, problem: Batchnorm2dBwdProblem, spec: Batchnorm2dBwdSpec, target: Target) -> Launch:
+        if not problem.images.c:
+            return NOTHING
+        share = f64(1) / f64(max(problem.images.count, 1))
+        return channels_launch(problem.sums.on(target), tuple(spec.arrays()), (share,))
+
+    def workspaces(
+        self, problem: Batchnorm2dBwdProblem, spec: Batchnorm2dBwdSpec, target: Target
+    ) -> tuple[Workspace, ...]:
+        between = (Workspace(name, problem.images.c * F32_BYTES) for name in BETWEEN)
+        return (*sums_workspaces(problem.sums.on(target)), *between)
+
+    def steps(self, problem: Batchnorm2dBwdProblem, spec: Batchnorm2dBwdSpec, target: Target) -> tuple[Step, ...]:
+        parts = dict(zip(OUTPUTS, PARTS, strict=True))
+        return (Run(SUMS, problem.sums.on(target), parts), OWN_KERNEL, Run(ELEMENTWISE, problem.mapping, {}))
+
+
+OPERATOR = Batchnorm2dBwd()
