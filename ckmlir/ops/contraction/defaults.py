@@ -304,10 +304,11 @@ def _sizes(wish: Wish, schedule: str, target: Target) -> tuple[int, ...]:
         return (SMALL,)
     if wish.arrays > 2 and wish.compares_rows:
         return (SMALL,)
-    if wish.arrays > 2:
-        return (MEDIUM, SMALL)  # accumulators of both, and narrow loads beside them, may ask for the small one
+    # Accumulators of both, and narrow loads beside them, may ask for the small one.
+    usual = (MEDIUM, SMALL) if wish.arrays > 2 else (MEDIUM,)
     takes_turns = plan.order == PING_PONG and min(wish.m, wish.n) > MEDIUM
-    return (LARGE, MEDIUM) if takes_turns or pays_large(wish, schedule, EIGHT_WAVES, target) else (MEDIUM,)
+    one = wish.arrays == 2 or wish.weights
+    return (LARGE, *usual) if one and (takes_turns or pays_large(wish, schedule, EIGHT_WAVES, target)) else usual
 
 
 def _pays_deep(wish: Wish, target: Target) -> bool:

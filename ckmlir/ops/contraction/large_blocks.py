@@ -50,6 +50,15 @@ block for 256 of 304 compute units, and of 224 x 256, one for each: f16 285233, 
 GAIN_OF_TURNS = 1.02
 """How much less of the compute units' rounds they may use than blocks of 128 x 128 do: 8192 x 8192 x 4096 by 224 x 256,
 .0001 less, takes .91 of the cycles on gfx942."""
+RATE_OF_WEIGHTS = 12_000
+"""Where large blocks convert weights of 4 bits once for twice as many rows, that is 1 and the matrix cores' operations
+a cycle over this: 1.09 on gfx90a, 1.17 on gfx942, 1.34 on gfx950. By the model, cycles of 128 x 128 and of what is
+chosen, i4 with scales of 1x128 in f16, and with zero points in bf16: 4096 x 4096 x 4096 on gfx942 380081, 257144 and
+451785, 270894, on gfx950 243611, 182107 and 271899, 185075, on gfx90a 1451340, 1416146 and 1594380, 1428562; 2048 x
+5120 x 5120, whose blocks of 256 x 256 have .75 of the use, on gfx950 258086, 219621."""
+TALL = "compv3"
+"""The schedule of blocks of 256 x 128 by eight waves where no larger ones pay for such weights: 2048 x 4096 x 4096 on
+gfx942 191653, 167235 and 227505, 176721. On gfx950 fp4 takes 1.01 of the cycles so, i4 .93: not there."""
 
 
 def large_blocks(wish: Wish, preferred: str, target: Target) -> Iterator[Plan]:
@@ -58,6 +67,8 @@ def large_blocks(wish: Wish, preferred: str, target: Target) -> Iterator[Plan]:
     """
     if _pays_turns(wish, preferred, target):
         yield _turns(wish, target)
+    elif _pays_tall(wish, preferred, target):
+        yield Plan(TALL, (LARGE, MEDIUM, depth_of(LARGE, TALL, wish.dtype, target)), TALL_WAVES)
     copied = COPIED_BY_DIGITS if wish.merged else COPIED_APART if _is_small_float(wish.dtype) else COPIED
     depth = depth_of(LARGE, copied, wish.dtype, target)
     long = _is_long(wish, depth)
@@ -79,7 +90,7 @@ def pays_large(wish: Wish, schedule: str, waves: tuple[int, int], target: Target
     transposed = (wish.read_layout[0] == "C") + (wish.read_layout[1] == "R")
     ragged = any(size % step for size, step in ((wish.m, LARGE), (wish.n, LARGE), (wish.k, deepest)))
     return (
-        ceil_div(wish.m, LARGE) * ceil_div(wish.n, LARGE) >= target.compute_units
+        _has_enough(wish, target)
         and wish.load_bytes == ACCESS_BYTES
         and transposed * (1 + bits8) + 2 * ragged <= 2
         and not (wish.computed and bits8)
@@ -87,6 +98,12 @@ def pays_large(wish: Wish, schedule: str, waves: tuple[int, int], target: Target
         and wish.waves in (None, waves)
         and bound_by_lds(schedule, wish.dtype, target)
     )
+
+
+def _has_enough(wish: Wish, target: Target) -> bool:
+    """Whether there is a block of 256 x 256 for every compute unit, or weights make up for those that are idle."""
+    enough = ceil_div(wish.m, LARGE) * ceil_div(wish.n, LARGE) >= target.compute_units
+    return enough or (wish.weights and 0 not in (wish.m, wish.n) and _pays_size(wish, LARGE, LARGE, target))
 
 
 def pays_copies(wish: Wish, schedule: str, waves: tuple[int, int], target: Target) -> bool:
@@ -107,23 +124,42 @@ def _pays_turns(wish: Wish, preferred: str, target: Target) -> bool:
     256 2048 x 3328 x 4096 .99. Where LDS is the limit of 16-bit products turns do not help, 1.31 of `compv4` with the
     same block on gfx950; of 8-bit products there 1.01.
     """
-    if wish.schedule is not None or wish.waves not in (None, EIGHT_WAVES) or wish.arrays > 2 or wish.computed:
+    room = not (wish.arrays > 2 or wish.computed) or (wish.weights and not wish.rounds_wide)
+    if not (room and _allows_turns(wish, preferred, target)):
+        return False
+    rows, columns, _ = _turns(wish, target).block
+    return _pays_size(wish, rows, columns, target)
+
+
+def _pays_tall(wish: Wish, preferred: str, target: Target) -> bool:
+    """See `TALL`."""
+    able = wish.weights and wish.waves is None and _allows_turns(wish, preferred, target)
+    return able and _pays_size(wish, LARGE, MEDIUM, target)
+
+
+def _allows_turns(wish: Wish, preferred: str, target: Target) -> bool:
+    """What `_pays_turns` asks of plan, operands and chip."""
+    if wish.schedule is not None or wish.waves not in (None, EIGHT_WAVES):
         return False
     if wish.layout[:2] != "RC" or wish.load_bytes < ACCESS_BYTES or bits_of(wish.dtype) > 16:
         return False
     if 0 in (wish.m, wish.n, wish.k) or wish.k % depth_of(LARGE, PING_PONG, wish.dtype, target):
         return False
-    if bound_by_lds(preferred, "f16", target):
-        return False
-    rows, columns, _ = _turns(wish, target).block
-    return _use(wish, rows, columns, target) * GAIN_OF_TURNS >= _use(wish, MEDIUM, MEDIUM, target)
+    return not bound_by_lds(preferred, "f16", target)
+
+
+def _pays_size(wish: Wish, rows: int, columns: int, target: Target) -> bool:
+    """Whether blocks use the compute units about as well as those of 128 x 128 do: see `GAIN_OF_TURNS`."""
+    gain = 1 + target.mfma_rate(target.mfmas(wish.dtype)[0]) / RATE_OF_WEIGHTS if wish.weights else GAIN_OF_TURNS
+    return _use(wish, rows, columns, target) * gain >= _use(wish, MEDIUM, MEDIUM, target)
 
 
 def _turns(wish: Wish, target: Target) -> Plan:
     """Groups of waves that take turns at the blocks of `TURNED` that leave the fewest compute units idle, of those that
     the waves divide. The index of a sparse A takes the registers of a wave's seventh tile (GELU with bias and residual
     spilled 14). Where terms are crowded the largest one has none left (`is_crowded`). Single elements, straight from
-    256 x 192, keep four scalar registers in lanes in a batch.
+    256 x 192, keep four scalar registers in lanes in a batch. Seven tiles of columns of weights of 4 bits are converted
+    in pieces that leave no room either (i4 with zero points, GELU with bias and residual spilled 46).
     """
     found = [
         Plan(PING_PONG, (*size, depth_of(LARGE, PING_PONG, wish.dtype, target)), waves, NARROW if wish.crowded else 0)
@@ -132,6 +168,7 @@ def _turns(wish: Wish, target: Target) -> Plan:
         if not (wish.sparse and SEVEN in size)
         if not (wish.crowded and size == (LARGE, LARGE))
         if not (wish.single and size == (LARGE, 192))
+        if not (wish.weights and size == (LARGE, SEVEN))
     ]
     return max(found, key=lambda one: _use(wish, one.block[0], one.block[1], target))
 

@@ -11,7 +11,7 @@ from ckmlir.ops.contraction.block_sizes import CACHE_LINE
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec, stored_type
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import SideSpec, SideTensor
-from ckmlir.ops.dtypes import HALF_BYTES, find_dtype
+from ckmlir.ops.dtypes import HALF_BYTES, PACKED_INTEGERS, POWER, find_dtype
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
@@ -53,6 +53,8 @@ class Wish(NamedTuple):
         load_bytes: of the widest load that the rows of both A and B allow.
         batch: products like it in the same launch, one for each class of rows.
         idle: more of them that have nothing to sum.
+        rounds_wide: whether weights of 4 bits are rounded to bf16 by arithmetic on f32, with factors of more digits,
+            which takes registers (28 were spilled at 224 x 256 by eight waves on gfx90a and gfx942).
         group: elements along K whose sums have accumulators of their own, scaled before they are added; 0: none.
         column_scales: whether a block of columns takes several scales of such a group.
         scale_load: scales of the shortest load of those of groups of A's rows and B's columns; 0 where A's rows have
@@ -112,6 +114,7 @@ class Wish(NamedTuple):
     parts: int | None = None
     factors: int = 1
     idle: int = 0
+    rounds_wide: bool = False
 
     def blocks(self, size: int) -> int:
         """Of so many rows and columns, those that the launch has."""
@@ -125,6 +128,11 @@ class Wish(NamedTuple):
         """
         short = 0 < self.group * bits_of(self.dtype) < 8 * CACHE_LINE
         return (self.computed and self.arrays > 2) or (short and self.layout[:2] != "RC")
+
+    @property
+    def weights(self) -> bool:
+        """Whether B is of 4 bits with scales, and becomes what A is on its way to LDS, once for all rows of a block."""
+        return self.computed and self.converts
 
     @property
     def partial(self) -> bool:
@@ -178,6 +186,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         parts=problem.split_k,
         factors=problem.products,
         idle=math.prod(problem.batch) * problem.idle_classes,
+        rounds_wide=_rounds_wide(problem, target),
     )  # fmt: skip
 
 
@@ -194,6 +203,16 @@ def _has_powers(problem: Problem, target: Target) -> bool:
     alike = types == {"fp4"} or types <= set(EIGHT_BIT_FLOATS)
     loaded = all(one.is_power and one.in_dwords for one in problem.scaling)
     return alike and bool(problem.scaling) and loaded and not problem.taken(target)
+
+
+def _rounds_wide(problem: Problem, target: Target) -> bool:
+    """See `Wish.rounds_wide`: fp4 with other scales than powers of two, integers with scales of f32."""
+    types = [one.dtype for one in problem.sources if one.operand == "b"]
+    if problem.dtype != "bf16" or target.has("packed_bf16_convert") or set(types).isdisjoint(HALF_BYTES):
+        return False
+    if set(types).isdisjoint(PACKED_INTEGERS):
+        return POWER.name not in types
+    return "f32" in types
 
 
 def _turned(problem: Problem, target: Target) -> list[tuple[bool, bool]]:
