@@ -38,7 +38,7 @@ from ckmlir.nn.flash import (
 from ckmlir.nn.grouped import grouped_matmul
 from ckmlir.nn.hyper_connections import mhc, mhc_post, mhc_pre
 from ckmlir.nn.indexed import argsort, cumsum, histogram, nonzero, scatter_rows, segment_sum, sort
-from ckmlir.nn.kinds_of_attention import hstu_attention, sage_attention, sparse_attention
+from ckmlir.nn.kinds_of_attention import hstu_attention, hstu_attention_backward, sage_attention, sparse_attention
 from ckmlir.nn.pooling import avg_pool1d, avg_pool2d, avg_pool3d, im2col, max_pool1d, max_pool2d, max_pool3d
 from ckmlir.nn.predicted_attention import predict_blocks, sparge_attention
 from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
@@ -108,6 +108,7 @@ __all__ = [
     "grouped_matmul",
     "histogram",
     "hstu_attention",
+    "hstu_attention_backward",
     "im2col",
     "layer_norm",
     "linear",

@@ -72,7 +72,7 @@ def attention_backward(
         keys |= strides_key(name, strides_of(packed_channels(arrays[name]), layout))
     slopes = slopes_of(call, alibi_slopes, query[0], heads, keys)
     inputs = {**arrays, "slopes": slopes, **seeds_of(call, dropout_p, seed, arrays["q"], keys)}
-    outputs = _gradients(call, arrays, dq, dk, dv)
+    outputs = gradients_of(call, arrays, dq, dk, dv)
     for name, one in outputs.given.items():
         keys |= written_key(name, one, layout)
     varying = (*VARYING, "do_strides", *(f"{name}_strides" for name in outputs.given))
@@ -125,13 +125,13 @@ def attention_varlen_backward(
     inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in (arrays | results).items()}
     slopes = slopes_of(call, alibi_slopes, starts["seqstart_q"].shape[0] - 1, heads, keys)
     inputs |= {**starts, "lse": lse, "slopes": slopes, **seeds_of(call, dropout_p, seed, arrays["q"], keys)}
-    outputs = _gradients(call, arrays, dq, dk, dv)
+    outputs = gradients_of(call, arrays, dq, dk, dv)
     written = {name: written_rows(name, one, keys) for name, one in outputs.given.items()}
     dq, dk, dv = outputs.of(call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs, written))
     return dq, dk, dv
 
 
-def _gradients(call: Call, arrays: dict[str, Given], dq: Any, dk: Any, dv: Any) -> Outputs:
+def gradients_of(call: Call, arrays: dict[str, Given], dq: Any, dk: Any, dv: Any) -> Outputs:
     """Those that were given, and those that are to be made, as q, k and v."""
     wanted = {f"d{name}": (arrays[name].shape, arrays[name].dtype) for name in "qkv"}
     return call.named_outputs([("dq", dq), ("dk", dk), ("dv", dv)], wanted)

@@ -21,9 +21,11 @@ from ckmlir.nn.attention import (
     written_key,
     written_rows,
 )
+from ckmlir.nn.attention_gradients import gradients_of
 from ckmlir.nn.cached_attention import dense
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given
+from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.indexed import vector
 from ckmlir.nn.plain import checked
 from ckmlir.runtime.device import DeviceError
@@ -125,6 +127,7 @@ def sage_attention(
 
 
 @checked
+@differentiable
 def hstu_attention(
     q: Any, k: Any, v: Any, cu_seqlens: Any, *, num_targets: Any = None, causal: bool = True, contextual: int = 0,
     window: int = 0, full: int = 0, scale: float | None = None, attn_scale: float | None = None,
@@ -146,7 +149,55 @@ def hstu_attention(
     Returns, and errors: as `attention_varlen`.
     """
     call = Call(stream)
-    arrays = {name: call.read(name, one).require(ndim=3) for name, one in (("q", q), ("k", k), ("v", v))}
+    chosen = _choices(causal, contextual, window, full, attn_scale) | {"weights": weights}
+    arrays, inputs, keys = _read_places(call, (q, k, v), cu_seqlens, num_targets, scale, chosen)
+    shape = (*arrays["q"].shape[:2], arrays["v"].shape[2])
+    outputs = outputs_of(call, out, shape, arrays["q"].dtype, None)
+    written = {"o": written_rows("o", outputs.given["o"], keys)}
+    return outputs.of(call.run("hstu_attention", keys, inputs, written))
+
+
+@checked
+def hstu_attention_backward(
+    dout: Any, q: Any, k: Any, v: Any, cu_seqlens: Any, *, num_targets: Any = None, causal: bool = True,
+    contextual: int = 0, window: int = 0, full: int = 0, scale: float | None = None, attn_scale: float | None = None,
+    deterministic: bool = False, dq: Any = None, dk: Any = None, dv: Any = None, stream: object = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """The gradients of `hstu_attention` with SiLU weights for q, k and v.
+
+    Args:
+        dout: as the result of `hstu_attention`, which is not needed itself.
+        q, k, v, cu_seqlens, num_targets, causal, contextual, window, full, scale, attn_scale: as they were given.
+        deterministic, dq, dk, dv: as for `attention_backward`.
+
+    Returns:
+        dq, dk and dv, as q, k and v.
+
+    Raises:
+        DeviceError, RequestError: as `hstu_attention`.
+    """
+    call = Call(stream)
+    chosen = _choices(causal, contextual, window, full, attn_scale) | {"deterministic": deterministic}
+    arrays, inputs, keys = _read_places(call, (q, k, v), cu_seqlens, num_targets, scale, chosen)
+    shape = (*arrays["q"].shape[:2], arrays["v"].shape[2])
+    inputs["do"] = in_rows("do", call.read("dout", dout).require(shape=shape, dtype=arrays["q"].dtype), keys)
+    outputs = gradients_of(call, arrays, dq, dk, dv)
+    written = {name: written_rows(name, one, keys) for name, one in outputs.given.items()}
+    dq, dk, dv = outputs.of(call.run("hstu_bwd", keys, inputs, written))
+    return dq, dk, dv
+
+
+def _choices(causal: bool, contextual: int, window: int, full: int, attn_scale: float | None) -> dict[str, object]:
+    """Keys of requests that both have."""
+    return {"causal": causal, "context": contextual, "window": window, "full": full, "attn_scale": attn_scale}
+
+
+def _read_places(
+    call: Call, given: tuple[Any, Any, Any], cu_seqlens: Any, num_targets: Any, scale: float | None,
+    chosen: dict[str, object],
+) -> tuple[dict[str, Given], dict[str, Given | None], dict[str, object]]:  # fmt: skip
+    """q, k and v, the inputs that they and the sequences are, and the keys. Raises DeviceError for others."""
+    arrays = {name: call.read(name, one).require(ndim=3) for name, one in zip("qkv", given, strict=True)}
     query, key, value = (one.shape for one in arrays.values())
     if key[:2] != value[:2] or query[0] != key[0]:
         raise DeviceError(f"q {query}, k {key}, v {value}: expected as many places, and as many heads of k and v")
@@ -154,8 +205,7 @@ def hstu_attention(
     lengths = tuple(np.diff(starts).tolist())
     keys: dict[str, object] = {
         "mode": "group", "h": query[1], "hk": key[1], "layout": "bshd", "seqlens_q": lengths,
-        **common_keys(arrays, False, UNBOUNDED, scale), "causal": causal, "context": contextual, "window": window,
-        "full": full, "attn_scale": attn_scale, "weights": weights,
+        **common_keys(arrays, False, UNBOUNDED, scale), **chosen,
     }  # fmt: skip
     del keys["mask"]
     inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in arrays.items()}
@@ -165,6 +215,4 @@ def hstu_attention(
         inputs["num_targets"] = vector(counts)
     for side in "qk":
         inputs[f"seqstart_{side}"] = beside(call, arrays["q"], np.asarray(starts, np.int32))
-    outputs = outputs_of(call, out, (*query[:2], value[2]), arrays["q"].dtype, None)
-    written = {"o": written_rows("o", outputs.given["o"], keys)}
-    return outputs.of(call.run("hstu_attention", keys, inputs, written))
+    return arrays, inputs, keys

@@ -1,11 +1,11 @@
 """Functions on arrays as operators of PyTorch: `import ckmlir.nn.pytorch`, then `torch.ops.ckmlir.linear(x, weight)`.
 
 Each has a fake form, so that `torch.compile` and `torch.export` keep it in the graph; `attention`, `attention_varlen`,
-`linear` (without an activation), `matmul`, `einsum`, `embedding`, `scatter_rows` and convolutions have gradients,
-others refuse tensors that require them. Kernels run on the session of `nn.use`; on tensors of a GPU in PyTorch's
-current stream. Arguments, results and errors are those of the functions of the same names in `ckmlir.nn`, with what
-PyTorch's schemas can say: attention always returns the logarithms as well. Functions of `ckmlir.nn` with a gradient
-come here with tensors that require it.
+`hstu_attention`, `linear` (without an activation), `matmul`, `einsum`, `embedding`, `scatter_rows` and convolutions
+have gradients, others refuse tensors that require them. Kernels run on the session of `nn.use`; on tensors of a GPU in
+PyTorch's current stream. Arguments, results and errors are those of the functions of the same names in `ckmlir.nn`,
+with what PyTorch's schemas can say: attention always returns the logarithms as well. Functions of `ckmlir.nn` with a
+gradient come here with tensors that require it.
 """
 
 import importlib

@@ -32,6 +32,18 @@ def _attention_backward(ctx: Any, dout: Any, dlse: Any) -> Any:
     return *gradients, *(None for _ in others[2:])
 
 
+def _keep_places_of_attention(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+    ctx.options = dict(keyword_only_inputs)
+
+
+def _hstu_attention_backward(ctx: Any, dout: Any) -> Any:
+    always = torch.are_deterministic_algorithms_enabled()
+    backward = torch.ops.ckmlir.hstu_attention_backward
+    gradients = backward(dout.contiguous(), *ctx.saved_tensors, **ctx.options, deterministic=always)
+    return *gradients, None, None
+
+
 def _keep_matrices(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*inputs)
 
@@ -126,6 +138,7 @@ def without_gradient(name: str) -> tuple[Callable[..., None], Callable[..., Any]
 GRADIENTS: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
     "attention": (_keep_attention, _attention_backward),
     "attention_varlen": (_keep_attention, _attention_backward),
+    "hstu_attention": (_keep_places_of_attention, _hstu_attention_backward),
     "matmul": (_keep_matrices, _matmul_backward),
     "linear": (_keep_linear, _linear_backward),
     "einsum": (_keep_einsum, _einsum_backward),

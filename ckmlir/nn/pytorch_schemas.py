@@ -86,6 +86,17 @@ SCHEMAS: dict[str, tuple[str, Callable[..., Any]]] = {
         "(Tensor, Tensor, Tensor)",
         lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
     ),
+    "hstu_attention": (
+        "(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens, Tensor? num_targets=None, *, bool causal=True, "
+        "int contextual=0, int window=0, int full=0, float? scale=None, float? attn_scale=None) -> Tensor",
+        lambda q, k, v, *rest, **options: _like(q, *q.shape[:2], v.shape[2]),
+    ),
+    "hstu_attention_backward": (
+        "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor cu_seqlens, Tensor? num_targets=None, *, "
+        "bool causal=True, int contextual=0, int window=0, int full=0, float? scale=None, float? attn_scale=None, "
+        "bool deterministic=False) -> (Tensor, Tensor, Tensor)",
+        lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
+    ),
     "layer_norm": (
         "(Tensor x, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, Tensor? residual=None, *, "
         "SymInt[]? normalized_shape=None) -> Tensor",

@@ -91,6 +91,7 @@ def scaled_matrices(put: Put) -> list[Any]:
 
 PAGES = [one.reshape(3, 8, 2, 32) for one in (K, V)]
 STEPS = np.full(Q.shape[:3], 0.25, np.float32)
+ROWS = Q[0], K[0], V[0]
 SAGE = [i8(1, 24, 2, 32), i8(1, 24, 2, 32), V, *[np.full((1, 2, 1), 0.01, np.float32)] * 2]
 
 CASES: dict[str, Callable[..., Any]] = {
@@ -103,8 +104,7 @@ CASES: dict[str, Callable[..., Any]] = {
         put(Q[0]), *map(put, PAGES), [0, 24], [0, 3], put(TABLE[0]), put(i32(8)), **out),
     "attention_paged": lambda put, **out: nn.attention_paged(
         put(Q[0]), *map(put, PAGES), [0, 24], put(i32(24)), put(TABLE), return_lse=True, **out),
-    "attention_varlen": lambda put, **out: nn.attention_varlen(
-        put(Q[0]), put(K[0]), put(V[0]), STARTS, return_lse=True, **out),
+    "attention_varlen": lambda put, **out: nn.attention_varlen(*map(put, ROWS), STARTS, return_lse=True, **out),
     "attention_varlen_backward": lambda put, **out: nn.attention_varlen_backward(
         put(V[0]), put(Q[0]), put(K[0]), put(V[0]), *attended_lists(put), STARTS, deterministic=True, **out),
     "attention_with_kvcache": lambda put, **out: nn.attention_with_kvcache(
@@ -142,8 +142,7 @@ CASES: dict[str, Callable[..., Any]] = {
     "flash_attn_func": lambda put, **out: nn.flash_attn_func(put(Q), put(K), put(V), return_attn_probs=True, **out),
     "flash_attn_kvpacked_func": lambda put, **out: nn.flash_attn_kvpacked_func(put(Q), put(np.stack([K, V], 2)), **out),
     "flash_attn_qkvpacked_func": lambda put, **out: nn.flash_attn_qkvpacked_func(put(np.stack([Q, K, V], 2)), **out),
-    "flash_attn_varlen_func": lambda put, **out: nn.flash_attn_varlen_func(
-        put(Q[0]), put(K[0]), put(V[0]), STARTS, STARTS, **out),
+    "flash_attn_varlen_func": lambda put, **out: nn.flash_attn_varlen_func(*map(put, ROWS), STARTS, STARTS, **out),
     "flash_attn_varlen_kvpacked_func": lambda put, **out: nn.flash_attn_varlen_kvpacked_func(
         put(Q[0]), put(np.stack([K[0], V[0]], 1)), STARTS, STARTS, **out),
     "flash_attn_varlen_qkvpacked_func": lambda put, **out: nn.flash_attn_varlen_qkvpacked_func(
@@ -154,6 +153,7 @@ CASES: dict[str, Callable[..., Any]] = {
     "grouped_matmul": lambda put, **out: nn.grouped_matmul([put(X), put(Y)], [put(W.T.copy())] * 2, **out),
     "histogram": lambda put, **out: nn.histogram(put(IDS), 8, **out),
     "hstu_attention": lambda put, **out: nn.hstu_attention(put(Q[0]), put(K[0]), put(V[0]), STARTS, **out),
+    "hstu_attention_backward": lambda put, **out: nn.hstu_attention_backward(put(V[0]), *map(put, ROWS), STARTS, **out),
     "im2col": lambda put, **out: nn.im2col(put(np.ascontiguousarray(IMAGES.transpose(0, 2, 3, 1))), 3, **out),
     "layer_norm": lambda put, **out: nn.layer_norm(put(X), residual=put(Y), return_sum=True, **out),
     "linear": lambda put, **out: nn.linear(put(X), put(W), **out),
