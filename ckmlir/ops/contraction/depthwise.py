@@ -27,8 +27,8 @@ NO_INSTRUCTION = (1, 1, 1)
 """What a specification has for the shape of a matrix instruction where there is none."""
 REACHES = {1: "few", 2: "each"}
 """What a specification calls windows that reach beyond images and have few places, by `Embed.few`."""
-STRIPS = (2, 4, 8)
-"""Positions of a strip: they divide blocks."""
+STRIPS = range(2, 9)
+"""Positions of a strip."""
 MOST_PLACES = 1 << 31
 """Of a window times a length of it."""
 

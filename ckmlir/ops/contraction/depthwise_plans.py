@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from math import prod
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.depthwise import NO_INSTRUCTION, Depthwise, DepthwiseSpec, Strip
@@ -49,15 +50,34 @@ the time with 16, 32 images of 56 x 56 with 126 channels: .95 and .96, in i8 1.0
 .87 and .82; eight by 7 x 7 .83 and .85; of 28 x 28 with 254 1.01 and 1.05; of 4096 by 3 1.18 and 1.09. With 64 columns,
 32 of 28 x 28 with 62 channels by 5 x 5 1.20 and .99.
 """
-LONGEST_FIRST = (4, 2)
-"""Positions of strips. By the model on gfx942 and gfx950, in shares of the time without, 32 images of 56 x 56 by 3 x 3
-with 127 channels .63 and .81, 126 .83 and .75, 124 .89 and .73, 128 .72 and .63; of 14 x 14 with 512, in strips of two,
-.90 and .91; on gfx942 eight by 5 x 5 with 128 channels .64, by 7 x 7 .69, 126 .62, 127 .76, 11 .49. With strides of 2
-.96 and 1.02 (124 and 128 channels), with dilations of 2 1.08. Where places are not few, conditions kept 28 to 291
-scalar registers in lanes.
+LONGEST_FIRST = (7, 8, 6, 5, 4, 3, 2)
+"""Positions of strips; images of networks have a multiple of 7, mostly. By the model on gfx942, in us, 32 images of f16
+with what was chosen before (strips of 4 or 2, and none with strides or dilations) and with these: 7 x 7 with 768
+channels by 7 x 7 17.6, 7.5, with 1152 by 5 x 5 13.0, 5.5; 14 x 14 with 384 by 7 x 7 18.9, 10.7, with 672 by 5 x 5 with
+strides of 2 12.8, 7.6; 56 x 56 with 144 by 5 x 5 with strides of 2 20.8, 11.3; 28 x 28 with 256 and dilations of 2 9.1,
+6.7; 15 x 15 with 96 (strips of 5) 5.8, 3.2; 56 x 56 with 128 11.0, 11.3.
+"""
+LEAST_WAVES, LEAST_SUMS = 2, 2
+"""For a compute unit, below which lanes have fewer sums, but so many of a position. By the model on gfx942, in us, of
+strips of 7 with 8 sums of a position, 4 and 2: 32 images of 7 x 7 with 1152 channels by 5 x 5 (1.6 waves with 8) 6.6,
+5.5; 14 x 14 with 384 by 7 x 7 (2.2 waves) 10.7, 11.9; 8 images of 7 x 7 with 768 by 7 x 7 9.1, 6.5, 5.4.
+"""
+MOST_OF_STRIPS = 256
+"""Bytes of images that a lane loads of a strip's row. 17 places of 8 elements of f16, which strips of 7 meet by 5 x 5
+with strides of 2, keep two scalar registers in lanes, and take 13.4 us for 11.3 of 4 elements.
+"""
+WIDE_LOADS, MOST_ALONG, MOST_ALONG_NARROW = 8, 22, 18
+"""Elements that lanes load at once; and places along the last dimension that a strip meets, and those of its window,
+together, whose distances and conditions scalar registers keep: with such loads, and with fewer elements. Of drawn
+kernels 24 to 26 of 8 elements (9 places in strips of 7 and 8, 7 with strides of 2 in strips of 7) keep 1 to 4 of them
+in lanes, 32 172; of fewer elements 20 to 22 1 to 11, 28 130.
 """
 MOST_WAVES = 2
-"""Along rows: one, unless its lanes have fewer sums. By the model with 128 channels: two 16.6, four 16.8."""
+"""Along rows: one, unless its lanes have fewer sums, and in blocks of `WIDE_COLUMNS` of strips twice as many, which so
+have as many rows as others. By the model with 128 channels: two 16.6, four 16.8; in strips of 7 with 127, 126 and 124
+channels two 24.1, 22.9, 21.5, four 16.2, 11.4, 12.2 (the model takes lines for shared by more workgroups where a block
+has whole rows of images).
+"""
 EPILOGUE = "direct"
 """Rows are stored as lanes have them: in full vectors."""
 REGISTERS_PER_LOAD = 3
@@ -65,11 +85,12 @@ REGISTERS_PER_LOAD = 3
 
 
 def depthwise_block(
-    columns: int, known: DepthwiseSpec, align: int, dtype: str, places: int
+    windows: Depthwise, align: int, dtype: str, target: Target
 ) -> tuple[tuple[int, int, int], tuple[int, int]]:
-    """The block for so many columns of y, of whole groups and as many rows as fill the lanes, and its waves, of images
-    of which lanes load `align` elements at once, in windows of so many places. Sums of two registers are half as many.
+    """The block for images of which lanes load `align` elements at once, of whole groups and as many rows as fill the
+    lanes, and its waves. Sums of two registers are half as many.
     """
+    known, columns, places = windows.described, windows.groups * windows.multiplier, prod(windows.sliding.window)
     found, is_wide = known.multiplier, _is_wide(columns, known, align, dtype, places)
     most = WIDE_COLUMNS if is_wide else MOST_COLUMNS
     while found < min(columns, most):
@@ -81,19 +102,50 @@ def depthwise_block(
     sums = min(most // registers, each)
     while sums * registers * known.channels > MOST_LOADED * known.multiplier:
         sums //= 2
-    waves = min(SUMS // registers // sums, MOST_WAVES)
-    return (sums * waves * WAVE_SIZE // found, found, 1), (waves, 1)
+    waves = min(SUMS // registers // sums, MOST_WAVES) * (2 if is_wide and windows.strip else 1)
+    return _with_work_for_all(windows, sums, found, waves, dtype, target), (waves, 1)
 
 
-def strips_that_pay(windows: Depthwise) -> Depthwise | None:
-    """Windows seen in the longest strips whose places are few; None where there are none, or they spare little."""
-    sliding = windows.sliding
-    if windows.channels * windows.multiplier > 1 or sliding.window[-1] == 1:
-        return None
-    if (sliding.stride[-1], sliding.dilation[-1]) != (1, 1):
+def _with_work_for_all(
+    windows: Depthwise, sums: int, columns: int, waves: int, dtype: str, target: Target
+) -> tuple[int, int, int]:
+    """The block of so many columns whose lanes have `sums` at most, and fewer where compute units would have few waves,
+    or lanes would load too much.
+    """
+    strip = windows.strip
+    positions, met = (strip.positions, len(strip.places)) if strip else (1, 0)
+    all_rows, all_columns = windows.images * prod(windows.sliding.positions), windows.groups * windows.multiplier
+
+    def rows(each: int) -> int:
+        return positions * each * waves * WAVE_SIZE // columns
+
+    def too_many(each: int) -> bool:
+        blocks = ceil_div(all_rows, rows(each)) * ceil_div(all_columns, columns)
+        few = blocks * waves < LEAST_WAVES * target.compute_units
+        return few or met * each * find_dtype(dtype).bytes > MOST_OF_STRIPS
+
+    each = 1 << (sums // positions).bit_length() - 1  # sums of a position
+    while each > max(LEAST_SUMS, windows.multiplier, columns // WAVE_SIZE) and too_many(each):
+        each //= 2
+    return rows(each), columns, 1
+
+
+def strips_that_pay(windows: Depthwise, align: int) -> Depthwise | None:
+    """Windows seen in the longest strips that pay, of images of which lanes load `align` elements at once; None where
+    none do."""
+    if windows.channels * windows.multiplier > 1:
         return None
     able = (one for positions in LONGEST_FIRST if (one := windows.in_strips(positions)) is not None)
-    return next((one for one in able if one.seen.few_places or not sliding.padded), None)
+    return next((one for one in able if _pays(one, align)), None)
+
+
+def _pays(windows: Depthwise, align: int) -> bool:
+    """Whether several windows of a strip meet a place, and places are few."""
+    strip, seen = windows.strip, windows.seen
+    if strip is None or len(strip.places) == strip.positions * strip.window:
+        return False
+    most = MOST_ALONG if align >= WIDE_LOADS else MOST_ALONG_NARROW
+    return len(strip.places) + strip.window <= most and (not seen.padded or bool(seen.few_places))
 
 
 def _is_wide(columns: int, known: DepthwiseSpec, align: int, dtype: str, places: int) -> bool:
@@ -116,7 +168,7 @@ def groups_of_a_lane(spec: ContractionSpec) -> int:
 
 def depthwise_axes() -> Mapping[str, Sequence[object]]:
     """What is worth trying: `Operator.axes`."""
-    blocks = product((32, 64, 128, 256), (8, 16, 32, 64, 128), (1,))
+    blocks = product((14, 28, 32, 56, 64, 112, 128, 256), (8, 16, 32, 64, 128), (1,))
     return {"block": tuple(blocks), "waves": ((1, 1), (2, 1), (4, 1), (8, 1)), "schedule": SCHEDULES}
 
 
