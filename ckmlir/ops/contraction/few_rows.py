@@ -113,7 +113,8 @@ def _low(wish: Wish, block: tuple[int, int, int], target: Target) -> LowBlocks:
     lengths, held = (wish.m, wish.n, wish.k), (wish.dtype, bits_of(wish.dtype), wish.load_bytes)
     count = wish.batch * max(len(wish.products), 1)
     return low_blocks(
-        lengths, count, block, held, target, merged=wish.merged, factors=wish.factors, idle=wish.idle
+        lengths, count, block, held, target, merged=wish.merged, factors=wish.factors, idle=wish.idle,
+        weight_bits=wish.weight_bits,
     )  # fmt: skip
 
 

@@ -14,11 +14,18 @@ only `L2_REACHED` and `LATER` are, it is wrong by 13 %. benchmarks/results/few_r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from ckmlir.ops.contraction.block_sizes import MEDIUM
+from ckmlir.ops.dtypes import HALF_BYTES, find_dtype
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
+
+if TYPE_CHECKING:  # plain products load quickly without
+    from ckmlir.ops.contraction.sources import Source
 
 
 class Loop(Struct, frozen=True):
@@ -60,6 +67,8 @@ WRITTEN = 213
 """Bytes of a step that are written to LDS in a cycle where its one buffer makes reads wait for that."""
 DWORD, NARROW = 4, 15
 """Bytes of a load below which each takes so many cycles of a step more: they are packed, and compared one by one."""
+CONVERTED = 8
+"""Cycles of a wave for an element of a lane that becomes another type: two instructions."""
 NEAR = 36.5
 """Bytes of A and B that a compute unit moves to LDS and from there in a cycle."""
 L2_REACHED, LATER = 0.72, 3000
@@ -103,6 +112,7 @@ class LowBlocks(Struct, frozen=True):
         sums: elements of C.
         few: whether C has few rows.
         idle: more blocks in the launch, which have nothing to sum.
+        converted: elements of B of a step that become another type on their way to LDS.
     """
 
     rows: int
@@ -116,6 +126,7 @@ class LowBlocks(Struct, frozen=True):
     sums: int
     few: bool = True
     idle: int = 0
+    converted: int = 0
 
     @property
     def tiles(self) -> int:
@@ -138,6 +149,7 @@ class LowBlocks(Struct, frozen=True):
         idle = ceil_div(launched, held) - rounds
         chain = rounds * steps * self._step(loop, each, waves, target) + idle * LATER
         multiplied = steps * self.products * ceil_div(own * self.tiles, target.simds) / loop.reached
+        multiplied += steps * own * CONVERTED * self.converted / (target.wave_size * target.simds)
         near = own * steps * each / NEAR
         workgroups = max(self.blocks, 1) * parts
         share = own * min(workgroups, target.compute_units) / workgroups  # as if all units had as many
@@ -161,6 +173,7 @@ class LowBlocks(Struct, frozen=True):
         busy = self.products * ceil_div(self.tiles, target.simds)
         if self.load_bytes < DWORD:
             busy += NARROW * each // (waves * target.wave_size * self.load_bytes)
+        busy += CONVERTED * self.converted / (waves * target.wave_size)
         return wait + max(busy, READS * loop.woven)
 
     def best_parts(self, schedule: str, target: Target) -> int:
@@ -194,21 +207,27 @@ def is_few(lengths: tuple[int, int, int], count: int, block: tuple[int, int, int
 
 def low_blocks(
     lengths: tuple[int, int, int], count: int, block: tuple[int, int, int], held: tuple[str, int, int], target: Target,
-    *, merged: bool, factors: int = 1, idle: int = 0,
+    *, merged: bool, factors: int = 1, idle: int = 0, weight_bits: int = 0,
 ) -> LowBlocks:  # fmt: skip
     """Blocks of so many products (m, n, k) whose A and B are of a type, held in so many bits and loaded by so many
     bytes. `merged`: of merged dimensions, such as patches, which come from memory once for many places of a window:
     that is not counted. `factors`: matrices B, which count as one with as many times the columns. `idle`: more products
-    in the launch, which have nothing to sum.
+    in the launch, which have nothing to sum. `weight_bits`: of an element of B in memory where it is converted, else 0.
     """
     m, n, k = lengths[0], factors * lengths[1], lengths[2]
     rows, columns, depth = block[0], factors * block[1], block[2]
     (dtype, bits, load_bytes), each = held, ceil_div(m, rows) * ceil_div(n, columns)
     return LowBlocks(
         rows, columns, ceil_div(k, depth), max(depth * bits // 8, 1), count * each,
-        tile_cycles(dtype, depth, target), load_bytes, 0 if merged else count * (m + n) * k * bits // 8,
-        (count + idle) * m * n, m <= MOST_ROWS, idle * each,
+        tile_cycles(dtype, depth, target), load_bytes,
+        0 if merged else count * (m * bits + n * (weight_bits or bits)) * k // 8,
+        (count + idle) * m * n, m <= MOST_ROWS, idle * each, columns * depth if weight_bits else 0,
     )  # fmt: skip
+
+
+def weight_bits(sources: Sequence[Source]) -> int:
+    """Of an element in memory of the matrix that becomes another type on its way to LDS; 0 where none does."""
+    return max((find_dtype(one.dtype).bits for one in sources if one.dtype in HALF_BYTES), default=0)
 
 
 def tile_cycles(dtype: str, depth: int, target: Target) -> float:

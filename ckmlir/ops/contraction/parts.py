@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.low_blocks import SUM_BYTES, even_parts, is_few, is_low, low_blocks
+from ckmlir.ops.contraction.low_blocks import SUM_BYTES, even_parts, is_few, is_low, low_blocks, weight_bits
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
@@ -47,7 +47,8 @@ def parts_that_pay(problem: Problem, schedule: str, block: tuple[int, int, int],
         held = (problem.taken(target) or problem.dtype, bits, problem.load_bytes)
         idle = problem.idle_classes * math.prod(problem.batch)
         low = low_blocks(
-            lengths, count, block, held, target, merged=merged, factors=problem.products, idle=idle
+            lengths, count, block, held, target, merged=merged, factors=problem.products, idle=idle,
+            weight_bits=weight_bits(problem.sources) if is_low(lengths, block) else 0,
         )  # fmt: skip
         found = low.best_parts(schedule, target)
     else:

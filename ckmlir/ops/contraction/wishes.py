@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ckmlir.dialect.packing import turns_packed
 from ckmlir.ops.contraction.block_sizes import CACHE_LINE
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec, stored_type
+from ckmlir.ops.contraction.low_blocks import weight_bits
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import SideSpec, SideTensor
 from ckmlir.ops.dtypes import HALF_BYTES, PACKED_INTEGERS, POWER, find_dtype
@@ -24,6 +25,11 @@ _COMPARED_DEPTH = 32
 outcomes. With whole steps fp8 of 1001 x 1003 x 999 spills 64 on gfx942, with 64 elements i8 spills 3 on gfx90a, and
 2 of 17 x 4099 x 999 with 128 in a block of 16 x 16. Half of it where workgroups stay: with all of it stream-K spills
 8 to 14 of 1001 x 1003 x 999."""
+
+
+MOST_ROWS_OF_WEIGHTS = 32
+"""Of products whose weights of 4 bits follow the estimate of few rows. By the model, 64 x 4096 x 4096 in the blocks of
+64 x 64 x 128 that it would choose takes .96 of the cycles of 64 x 64 x 64 on gfx942, 1.06 on gfx950, 1.12 on gfx90a."""
 
 
 class Plan(NamedTuple):
@@ -53,6 +59,7 @@ class Wish(NamedTuple):
         load_bytes: of the widest load that the rows of both A and B allow.
         batch: products like it in the same launch, one for each class of rows.
         idle: more of them that have nothing to sum.
+        weight_bits: of an element of B of 4 bits with scales in memory, else 0.
         rounds_wide: whether weights of 4 bits are rounded to bf16 by arithmetic on f32, with factors of more digits,
             which takes registers (28 were spilled at 224 x 256 by eight waves on gfx90a and gfx942).
         group: elements along K whose sums have accumulators of their own, scaled before they are added; 0: none.
@@ -114,6 +121,7 @@ class Wish(NamedTuple):
     parts: int | None = None
     factors: int = 1
     idle: int = 0
+    weight_bits: int = 0
     rounds_wide: bool = False
 
     def blocks(self, size: int) -> int:
@@ -124,15 +132,17 @@ class Wish(NamedTuple):
     @property
     def elements_decide(self) -> bool:
         """Whether what is done with elements says how long a step takes, rather than loads and products: A or B is made
-        of several arrays, or scales of groups shorter than a cache line are beside operands across K.
+        of several arrays, but for weights of few rows, or scales of groups shorter than a cache line are beside
+        operands across K.
         """
         short = 0 < self.group * bits_of(self.dtype) < 8 * CACHE_LINE
-        return (self.computed and self.arrays > 2) or (short and self.layout[:2] != "RC")
+        low = self.weights and self.m <= MOST_ROWS_OF_WEIGHTS and self.layout[:2] == "RC"
+        return (self.computed and self.arrays > 2 and not low) or (short and self.layout[:2] != "RC")
 
     @property
     def weights(self) -> bool:
         """Whether B is of 4 bits with scales, and becomes what A is on its way to LDS, once for all rows of a block."""
-        return self.computed and self.converts
+        return self.weight_bits > 0
 
     @property
     def partial(self) -> bool:
@@ -177,7 +187,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         aligned == 1, matrices_of(problem.side), is_crowded(problem.side, problem.out, aligned),
         all(pitch * one.step % (8 * CACHE_LINE) == 0 for one, pitch in pitches),
         _has_powers(problem, target),
-        bool(problem.taken(target)) or any(one.dtype in HALF_BYTES for one in problem.sources),
+        bool(problem.taken(target)) or weight_bits(problem.sources) > 0,
         turned=any(one and not read for one, read in turned), reads_turn=tuple(read for _, read in turned),
         merged=bool(problem.merged or problem.windows) and not problem.has_place_each_step,
         computed=not all(expression.isidentifier() for expression in problem.combine),
@@ -186,6 +196,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         parts=problem.split_k,
         factors=problem.products,
         idle=math.prod(problem.batch) * problem.idle_classes,
+        weight_bits=weight_bits(problem.sources),
         rounds_wide=_rounds_wide(problem, target),
     )  # fmt: skip
 
