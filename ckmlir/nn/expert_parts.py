@@ -12,8 +12,6 @@ from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, elements_in, pitch_key, pitch_of
 from ckmlir.nn.plain import checked, number, word
 from ckmlir.nn.products import output_type
-from ckmlir.ops.contraction.scaling import DTYPES as SCALES
-from ckmlir.ops.contraction.scaling import GROUPS
 from ckmlir.ops.dtypes import POWER
 from ckmlir.ops.moe.routing import most_units
 from ckmlir.ops.scalars import ceil_div
@@ -215,10 +213,12 @@ def quantize_for_experts(
 
 def _scale(call: Call, scale: Any, matrices: Given, k: int) -> tuple[Given, str]:
     """Scales of groups along K, and what `moe_gemm` calls them. Raises DeviceError for other groups and types."""
+    from ckmlir.ops.contraction.scaling import DTYPES, GROUPS
+
     given = call.read("scale", scale).require(ndim=3).contiguous()
     able = {"mx": SCALED_BLOCK} if given.dtype == POWER.name else {f"1x{one}": one for one in GROUPS if one}
     for word_of_scale, length in able.items():
-        if given.shape == (*matrices.shape[:2], ceil_div(k, length)) and given.dtype in SCALES:
+        if given.shape == (*matrices.shape[:2], ceil_div(k, length)) and given.dtype in DTYPES:
             return given, word_of_scale
     rows = "x".join(map(str, matrices.shape[:2]))
     raise DeviceError(
