@@ -109,6 +109,15 @@ def test_sizes(layout: str, keys: dict[str, Any], chip: str) -> None:
     agree("batchnorm2d_bwd", chip, dtype=dtype, layout=layout, **keys)
 
 
+@pytest.mark.parametrize("empty", ["n", "hw", "c"])
+@pytest.mark.parametrize("layout", ["nhwc", "nchw"])
+def test_sizes_of_zero(layout: str, empty: str) -> None:
+    """Sums of nothing are zeros."""
+    size = {"n": 2, "c": 5, "hw": 3, "layout": layout, empty: 0}
+    for name in ("batchnorm2d", "batchnorm2d_infer", "batchnorm2d_bwd", "batchnorm2d_sums"):
+        agree(name, "gfx942", **size)
+
+
 @pytest.mark.one_in(9)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -135,6 +144,16 @@ def test_parts_have_one_order(keys: dict[str, Any]) -> None:
     for name, sums in parts.items():
         np.testing.assert_allclose(sums.sum(axis=0), whole[name][0], rtol=1e-12, atol=1e-12)
         assert np.array_equal(sums, again[name])
+
+
+@pytest.mark.parametrize("of", ["moments", "gradients", "masked_gradients"])
+def test_sums_beyond_f32(of: str) -> None:
+    def scaled(problem: Any, arrays: dict[str, Array]) -> dict[str, Array]:
+        return {name: one * np.float32(1e30) for name, one in arrays.items()}
+
+    keys = {"of": of, "n": 2, "c": 5, "hw": 9, "dtype": "f32"}
+    found = outcome(SUMS, "gfx942", keys, prepared=scaled, specified=True)
+    assert np.isfinite(found.outputs["products"]).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

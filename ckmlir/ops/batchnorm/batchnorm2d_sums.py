@@ -34,6 +34,7 @@ from ckmlir.ops.batchnorm.images import LAYOUTS, Images, image_keys, pitch_of, r
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator
+from ckmlir.ops.precision import PRECISIONS
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import ceil_div, i32
@@ -279,8 +280,8 @@ class Batchnorm2dSums(Operator[SumsProblem, SumsSpec]):
         given = {name: images.by_channel(arrays[name]).reshape(shape) for name in kind.images}
         channel = given["x"][:, 0, 0] if problem.of == "moments" else arrays["mean"].astype(np.float64)
         given[kind.channel] = np.broadcast_to(channel[:, None, None], given["x"].shape)
-        with np.errstate(all="ignore"):
-            return [np.asarray(evaluate_exactly(parse(text, tuple(given)), given)) for text in kind.summands]
+        summands = (parse(text, tuple(given)) for text in kind.summands)
+        return [np.asarray(evaluate_exactly(one, given, precision=PRECISIONS["f64"])) for one in summands]
 
     def _by_part(self, problem: SumsProblem, terms: Array) -> Array:
         begins = range(0, problem.parts * problem.part, problem.part)

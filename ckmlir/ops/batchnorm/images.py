@@ -61,7 +61,7 @@ class Images(Struct, frozen=True):
 
     def images(self, name: str, dtype: str, pitch: int) -> Operand:
         """An array of images, `pitch` elements from one row to the next."""
-        strides = (pitch, 1) if self.last else (pitch, self.hw, 1)
+        strides = (pitch, 1) if self.last else (pitch, max(self.hw, 1), 1)  # a stride of 0 would say that it repeats
         return Operand(name, dtype, self.shape, strides, tuple(range(len(self.shape))))
 
     def channels(self, name: str, dtype: str) -> Operand:
