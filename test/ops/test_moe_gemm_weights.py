@@ -227,8 +227,8 @@ def test_spills_of_other_requests(chip: str, unit: int, keys: dict[str, Any]) ->
     ({"b_dtype": "i4"}, "b_scale: b_dtype=i4 has scales of groups that are numbers; expected 1x32|1x64|1x128|128x128"),
     ({"b_dtype": "u4", "b_scale": "mx"}, "b_scale=mx: b_dtype=u4 has scales of groups that are numbers; expected 1x32"),
     ({"k": 33}, "k=33: rows of array b are whole bytes"),
-    ({"dtype": "f32"}, "dtype=f32: with a_scale=mx expected fp8|bf8|fp4|fp6|bf6, or f16|bf16 without a_scale"),
-    ({"b_dtype": "fp6"}, "dtype=bf16: with a_scale=mx expected fp8|bf8|fp4|fp6|bf6"),
+    ({"dtype": "f32"}, "dtype=f32: expected fp8|bf8|fp4|fp6|bf6 with a_scale=mx, or f16|bf16 without a_scale"),
+    ({"b_dtype": "fp6"}, "dtype=bf16: expected fp8|bf8|fp4|fp6|bf6 with a_scale=mx"),
     ({"b_dtype": None, "b_scale": "mx"}, "a_scale: A and B have scales, or none has"),
 ])  # fmt: skip
 def test_what_is_refused(keys: dict[str, Any], words: str) -> None:

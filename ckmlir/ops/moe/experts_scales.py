@@ -76,9 +76,10 @@ def read_scales(values: Mapping[str, Any]) -> Mapping[str, Any]:
         able = {"dtype": (a, POWERED), "b_dtype": (b, POWERED)}
     for key, (found, types) in able.items():
         if found not in types:
-            beside = "|".join(WIDE) if key == "dtype" and b in HALF_BYTES else ""
-            right = "|".join(types) + (f", or {beside} without a_scale" if beside else "")
-            raise RequestError(f"{key}={found}: with a_scale={words['a_scale']} expected {right}")
+            right = f"{'|'.join(types)} with a_scale={words['a_scale']}"
+            if key == "dtype" and b in HALF_BYTES:
+                right += f", or {'|'.join(WIDE)} without a_scale"
+            raise RequestError(f"{key}={found}: expected {right}")
     check_packed(values, (a, b))
     return {**values, "op": values["op"] or "acc"}
 
