@@ -210,6 +210,7 @@ def test_a_file_cut_anywhere_is_refused(path: Path) -> None:
             read_everything(data[:length])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("path", CONTENTS, ids=lambda path: path.name)
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())

@@ -33,7 +33,7 @@ def test_there_is_one_for_each_subject() -> None:
     assert [name[:2] for name in NAMES] == [f"{number:02}" for number in range(1, 39)]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("name", NAMES)
 def test_example(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("CKMLIR_DEVICE", "sim")

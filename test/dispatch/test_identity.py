@@ -50,7 +50,7 @@ def some_kernels(name: str) -> list[Kernel]:
     return found
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_identifiers_and_json_read_back(name: str) -> None:
     kernels = some_kernels(name)
@@ -65,7 +65,7 @@ def test_identifiers_and_json_read_back(name: str) -> None:
         assert (found.operator, found.target, found.name) == (name, kernel.target.name, kernel.spec.name)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_field_belongs_to_one_part(name: str) -> None:
     for kernel in some_kernels(name)[:3]:
@@ -214,7 +214,7 @@ def odd(random: Random, value: object) -> object:
     return random.choice(ODD_VALUES[random.choice(kinds)])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_fields_of_any_values_are_read_and_validated_or_refused_in_words(name: str) -> None:
     """Files come from other versions and from hands: no check relies on what another one refuses."""

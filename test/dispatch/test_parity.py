@@ -65,7 +65,7 @@ FEW = by_default()
 PARAMETERS = [pytest.param(one, id=str(one), marks=() if one in FEW else pytest.mark.full) for one in ALL]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("one", PARAMETERS)
 def test_every_configuration_compiles_and_is_right(one: Configuration) -> None:
     found = chosen(one)

@@ -53,7 +53,7 @@ def found(data: bytes, name: str, chip: str, checks: str, observer: Any = None) 
     return ()
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("name", "chip", "level"), EACH)
 def test_each_wait_and_barrier_that_is_taken_out_is_found(name: str, chip: str, level: int) -> None:
     code_object, recorder = compiled(LAUNCHES[name].source, chip, level), PathRecorder()

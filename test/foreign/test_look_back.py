@@ -36,7 +36,7 @@ def look_back(
     return [], simulator.remarks
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("pause", ["__builtin_amdgcn_s_sleep(1)", ""])
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("chip", CHIPS)

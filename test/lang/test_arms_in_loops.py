@@ -37,6 +37,7 @@ def choosing_kernel(chip: str, *, arms: int = 2) -> Kernel:
     return traced
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_one_branch_decides(chip: str) -> None:
     """Past the loop, back to its begin, and the choice; LLVM would have two for that."""

@@ -32,6 +32,7 @@ def cutting(chip: str, lies: str, shape: tuple[int, int], dtype: str = "f32", *,
     return cutting
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("front", [False, True])
 @pytest.mark.parametrize(
     ("chip", "lies"),

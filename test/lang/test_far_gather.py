@@ -79,6 +79,7 @@ def far_ids() -> np.ndarray:
     return ids.astype(np.int32)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("reach", [None, "far"])
 def test_gather_from_five_gigabytes(chip: str, reach: str | None) -> None:
@@ -132,6 +133,7 @@ def test_close_indices_end_behind_the_view(chip: str) -> None:
     np.testing.assert_array_equal(found[:rows, 1], 1 + 100 * ids[:rows])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_windows_in_five_gigabytes(chip: str) -> None:
     """A window's buffer holds what is left behind its origin: more than 4 GiB, than 2, less, nothing, less than

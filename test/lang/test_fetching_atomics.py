@@ -103,6 +103,7 @@ def updated(chip: str, kind: str, dtype: str, distribution: Distribution = LIES)
     return traced
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "kind", "dtype"), TYPES)
 def test_rows(chip: str, kind: str, dtype: str) -> None:
     """Every entry learns of those before it, in some order that leads from what was there to the end; a thread that
@@ -163,6 +164,7 @@ def places_in_bins(chip: str) -> Kernel:
     return places
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_places_in_bins(chip: str) -> None:
     """Counters in memory and in LDS deal out the places of their bins, those of LDS in two parts one after the other;

@@ -67,6 +67,7 @@ DISTRIBUTIONS = {
 TYPES = [*((chip, "f16") for chip in CHIPS), ("gfx942", "f32"), ("gfx942", "i8")]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "dtype"), TYPES)
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_gather(chip: str, dtype: str, distribution: str) -> None:
@@ -139,6 +140,7 @@ def compile_table_sum(schedule: str) -> Compiled:
     return compile_traced(table)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("schedule", ["schedule plain 1", "schedule ahead 1; ahead ids 3, rows 1"])
 @pytest.mark.parametrize("n", [0, 4, 20, 22])
 def test_gather_runs_ahead(schedule: str, n: int) -> None:

@@ -147,6 +147,7 @@ def test_what_is_fetched_last_was_kept(chip: str) -> None:
     np.testing.assert_array_equal(y, x[::-1])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", ["", "ahead load 2", "ahead load 2; buffers 2; order interleave"])
 def test_reads_and_updates_in_turns(text: str) -> None:
     """A tensor of one iteration is read, changed, read, changed and read."""

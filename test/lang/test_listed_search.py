@@ -18,6 +18,7 @@ COUNTS = 1, 2, 63, 64, 65, 128, 700, 4095, 4096, 4097, 9000
 """Around a lane for each, and around a lane for as many as lanes."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_every_place_is_found(chip: str) -> None:
     """Against bisection in NumPy, with equal numbers in lists of every length, and with less than the first."""

@@ -56,7 +56,7 @@ def check(chip: str, form: str, count: int, most_registers: int, checks: str = "
     return compiled.assembly
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_registers_hold_elements_and_not_their_offsets(chip: str, form: str) -> None:

@@ -48,7 +48,7 @@ def sizes(one: Mma) -> tuple[int, int, int]:
     return 2 * one.m, 2 * one.n, 2 * one.k
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("chip", "a", "b"), [(chip, a, b) for chip in CHIPS for a, b, _ in choices(chip)])
 def test_products(chip: str, a: str, b: str) -> None:
     instructions = next(group for first, second, group in choices(chip) if (first, second) == (a, b))
@@ -79,6 +79,7 @@ def test_products(chip: str, a: str, b: str) -> None:
         np.testing.assert_array_equal(product, expected, err_msg=str(one))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_double_precision_is_double(chip: str) -> None:
     """A product of 33 x 48 x 64, with the error of sums of 64 in f64."""

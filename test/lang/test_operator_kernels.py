@@ -57,6 +57,7 @@ def computed(chip: str, function: Function, a: npt.NDArray[Any], b: npt.NDArray[
     return compile_traced(both).run(a, b, np.zeros_like(a))[2]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("chip", ["gfx942"])
 def test_integers(chip: str, name: str) -> None:
@@ -86,7 +87,7 @@ FLOATING: dict[str, tuple[Function, Function, float]] = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", FLOATING)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_floating_point(chip: str, name: str) -> None:

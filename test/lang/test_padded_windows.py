@@ -25,6 +25,7 @@ def moved_copy(chip: str, lengths: tuple[int, int]) -> Kernel:
     return moved
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("lengths", [(16, 128), (15, 127)])
 def test_windows_at_any_origin(chip: str, lengths: tuple[int, int]) -> None:
@@ -58,6 +59,7 @@ def row_copy(chip: str) -> Kernel:
     return copied
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_a_row_ends_with_its_length(chip: str) -> None:
     """What lies behind the end of a row is zero and is not written, in a gap between rows or in the next row; nor is

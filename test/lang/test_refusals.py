@@ -62,6 +62,7 @@ maximum(n, 3)
 """.strip().splitlines()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("expression", "said"), REFUSED, ids=[pair[0] for pair in REFUSED])
 def test_an_expression_is_refused(expression: str, said: str) -> None:
     assert outcome(expression) == said

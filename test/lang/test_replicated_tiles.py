@@ -45,6 +45,7 @@ def test_through_lds_and_back(chip: str, length: int, held: str, wanted: str) ->
     np.testing.assert_array_equal(y, 2 * x)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("direct", [False, True])
 def test_small_tiles_of_a_scheduled_loop(chip: str, direct: bool) -> None:

@@ -81,6 +81,7 @@ def test_gfx950_reads_transposed(dtype: str, shape: str, copied: bool) -> None:
     assert set(re.findall(r"conflict_cycles = (\d+)", compiled.scheduled)) == {"0"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("copied", [False, True])
 def test_other_chips_do_without(copied: bool) -> None:
     """The same program elsewhere: blocks transposed in registers, or, after copies, reads of single elements."""
@@ -89,6 +90,7 @@ def test_other_chips_do_without(copied: bool) -> None:
     assert "tr_b16" not in compiled.assembly
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "keys"), [
     ("gemm", {"m": 256, "n": 256, "k": 256, "layout": "RRR"}),
     ("gemm", {"m": 256, "n": 256, "k": 256, "layout": "CRR"}),

@@ -124,7 +124,7 @@ def windows_kernel(chip: str) -> Kernel:
     return windows
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("left", "right"), [(1, 1), (2, 0), (0, 2), (3, 4)])
 def test_a_loop_moves_along_a_padding_below_a_merge(chip: str, left: int, right: int) -> None:

@@ -63,7 +63,7 @@ def named(code: Sequence[Instruction], pattern: str) -> list[str]:
     return [one.mnemonic for one in code if re.match(pattern, one.mnemonic)]
 
 
-@pytest.mark.one_in(32)
+@pytest.mark.one_in(64)
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.full), 19])
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", OPERATORS)
@@ -80,7 +80,7 @@ def test_no_listed_kernel_spills(name: str, chip: str, every: int) -> None:
     assert not spilling, "(vector, scalar, scratch bytes) spilled"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("lse", [0, 1])
 @pytest.mark.parametrize("d", [32, 128])
 def test_attention_in_bf16_does_not_spill(d: int, lse: int) -> None:
@@ -120,7 +120,7 @@ def masked_attention() -> Iterator[Any]:
             yield pytest.param(*case, marks=() if case in MANY_CONDITIONS else pytest.mark.full)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "schedule", "dtype", "d", "mask", "sk"), list(masked_attention()))
 def test_attention_does_not_spill(chip: str, schedule: str, dtype: str, d: int, mask: str, sk: int) -> None:
     """No comparison with bounds, and no NaN that a conversion keeps, holds scalar registers that others need."""
@@ -170,7 +170,7 @@ VECTOR, SCALAR = dict.fromkeys(CARRIED, 8), dict.fromkeys(CARRIED, 29)
 addition for every phase and operand, and what hands the slots round and adds them to where copies go."""
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("chip", "schedule"),
     [("gfx950", schedule) for schedule in BARRIERS]
@@ -194,7 +194,7 @@ def test_named_schedules_have_a_clean_loop(chip: str, schedule: str) -> None:
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("chip", "schedule"),
     [(chip, schedule) for chip in CHIPS for schedule in ("compv3", "compv4", "async", "preshuffle")]
@@ -323,7 +323,7 @@ def test_no_bank_conflicts_are_predicted(name: str, chip: str) -> None:
     assert found and set(found) == {"0"}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("d", [32, 64, 96, 128, 256])
 @pytest.mark.parametrize(
     ("chip", "dtype"), [*((chip, "f16") for chip in CHIPS), *((chip, "fp8") for chip in ("gfx942", "gfx950"))]
@@ -334,7 +334,7 @@ def test_attention_has_no_bank_conflicts_at_any_head_dimension(chip: str, dtype:
     assert set(re.findall(r"conflict_cycles = (\d+)", str(text))) == {"0"}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("d", [32, 64, 128])
 @pytest.mark.parametrize("chip", CHIPS)
 def test_attention_backward_has_no_bank_conflicts(chip: str, d: int) -> None:
@@ -376,6 +376,7 @@ def test_what_is_computed_behind_a_loop_has_its_wait_states() -> None:
     assert check_hazards(made.compiled.code_object) == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys", "bytes_"), [
     *((chip, {}, 16) for chip in CHIPS),
     ("gfx90a", {"dtype": "bf16"}, 16),

@@ -213,6 +213,7 @@ def test_strides_that_no_kernel_takes_are_refused_wherever_a_view_begins(session
     assert (nn.histogram(nn.contiguous(numbers), 8).numpy().sum(axis=1) == (exact(numbers)[:, 0] < 8)).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "make",
     [

@@ -18,6 +18,7 @@ homes = pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
 with_tensors = pytest.mark.parametrize("put", WITH_TENSORS.values(), ids=WITH_TENSORS)
 
 
+@pytest.mark.one_in(2)
 @with_tensors
 @pytest.mark.parametrize("columns", [16, 32])
 def test_linear_with_a_shuffled_weight(session: nn.Session, put: Put, columns: int) -> None:

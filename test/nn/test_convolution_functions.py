@@ -53,7 +53,7 @@ def convolved(
     return y.reshape(x.shape[0], weight.shape[0], *positions)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
 @pytest.mark.parametrize(("image", "window", "how"), CASES)
 def test_convolutions(

@@ -32,7 +32,7 @@ def matrices(experts: int = E) -> tuple[Array, Array, Array]:
     return normal(experts, INTER, HIDDEN) / 4, normal(experts, INTER, HIDDEN) / 4, normal(experts, HIDDEN, INTER) / 4
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @homes
 @pytest.mark.parametrize("gated", [True, False])
 def test_a_layer_from_logits_on(session: nn.Session, put: Put, gated: bool) -> None:

@@ -55,6 +55,7 @@ def some(cases: Sequence[tuple[Any, ...]], *few: int) -> list[Any]:
     return [pytest.param(*cases[number], last, marks=marks[number, last]) for number, last in every]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("shape", "size", "stride", "pad", "ceil", "last"), some(POOLS, 2, 1, 4, 5))
 def test_pooling(
     session: nn.Session, shape: tuple[int, ...], size: int, stride: int, pad: int, ceil: bool, last: bool

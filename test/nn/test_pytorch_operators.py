@@ -167,7 +167,7 @@ def test_gradients_of_convolutions_and_named_sums() -> None:
         assert ((own.grad.double() - one.grad).abs() / (1 + one.grad.abs().max())).max() < 5e-3
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("how", [{}, {"stride": 2, "padding": 1}, {"dilation": [1, 2], "groups": 2}, {"padding": [1]}])
 def test_convolutions_with_arguments_left_out(how: dict[str, Any]) -> None:
     """Shapes without elements, and numbers and gradients of what is compiled."""
@@ -237,7 +237,7 @@ Q = normal(1, 20, 2, 32, grad=True)
 IMAGE, TAPS = normal(1, 8, 9, grad=True), normal(4, 8, 3)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -302,6 +302,7 @@ def test_gradients_with_channels_last(name: str, how: dict[str, Any]) -> None:
         assert torch.allclose(own.double(), one, rtol=1e-2, atol=1e-2 * float(one.detach().abs().max()))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("asked", [True, False])
 def test_gradients_are_deterministic_where_pytorch_wants_that(monkeypatch: pytest.MonkeyPatch, asked: bool) -> None:
     seen = []

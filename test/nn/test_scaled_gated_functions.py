@@ -36,6 +36,7 @@ def test_rows(session: nn.Session, put: Put) -> None:
     assert_close(found, expected, "f32", 50)
 
 
+@pytest.mark.one_in(2)
 @homes
 def test_a_batch(session: nn.Session, put: Put) -> None:
     """Weights of a batch meet rows of two; scales are of rows, of groups, or one of all; also into a given output."""

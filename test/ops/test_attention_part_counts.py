@@ -222,6 +222,7 @@ def test_parts_together_spill_nothing(chip: str, name: str, keys: dict[str, Any]
     assert counts == (0, 0, 0), spec.name
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx950"])
 def test_a_step_does_not_wait_for_what_it_has_just_asked_for(chip: str) -> None:
     """Places of rows in small pages follow from numbers that the step before loaded: behind its last load a step waits

@@ -19,6 +19,7 @@ KEYS = (0, 1, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 257, 319, 320,
 """Around the ends of blocks of 64, for odd and even numbers of them, and for one step and several in a turn."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx942", {"schedule": "qr_woven"}), ("gfx950", {"schedule": "qr_woven_async", "d": 64, "page_size": 128}),
     *(pytest.param(*one, marks=pytest.mark.full) for one in (

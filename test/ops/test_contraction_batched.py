@@ -67,7 +67,7 @@ CASES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(CASES)))))
 def test_dimensions_and_strides(chip: str, number: int) -> None:
     """Dimensions that fold, and that do not; each array with its neighbours in any group, or nowhere."""
@@ -118,6 +118,7 @@ def test_what_folds_is_one_dimension() -> None:
     assert spec.merged == ("ss.s1", "s.s1", "ss.1") and spec.align == (8, 8, 8)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_checkers_find_nothing(chip: str) -> None:
     """Merged dimensions of ragged sizes: the schedule is proved, no register spilled, and all checkers of the simulator

@@ -71,6 +71,7 @@ NEIGHBOURS: tuple[tuple[str, dict[str, Any], str], ...] = (
 FEW_OF_NEIGHBOURS = (0, 5)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("number", [
     pytest.param(number, marks=() if number in FEW else pytest.mark.full) for number in range(len(CASES))
 ])  # fmt: skip
@@ -85,6 +86,7 @@ def test_gradients(number: int) -> None:
         np.testing.assert_allclose(outputs["dw"].astype(np.float64), by_loops, rtol=1e-6, atol=1e-5)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("number", [
     pytest.param(number, marks=() if number in FEW_IN_UNITS else pytest.mark.full) for number in range(len(IN_UNITS))
 ])  # fmt: skip
@@ -98,6 +100,7 @@ def test_gradients_in_units(number: int) -> None:
     np.testing.assert_allclose(outputs["dw"].astype(np.float64), by_loops, rtol=1e-6, atol=1e-5)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("number", [
     pytest.param(number, marks=() if number in FEW_OF_NEIGHBOURS else pytest.mark.full)
     for number in range(len(NEIGHBOURS))
@@ -218,6 +221,7 @@ def test_a_step_has_one_position(chip: str, staying: int, first: int, scalar: in
     assert max(mix["salu"] for mix in counts) <= scalar
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("keys", "vector", "scalar"), [
     ({"c": 128}, 32, 32),
     ({"c": 64}, 40, 32),
@@ -247,6 +251,7 @@ def test_a_wave_is_at_one_unit(keys: dict[str, Any], vector: int, scalar: int) -
     assert mix["salu"] <= scalar
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("keys", "vector", "scalar"), [
     ({"c": 128}, 40, 34),
     ({"c": 128, "image": (7, 7)}, 40, 40),
@@ -269,6 +274,7 @@ def counted(chip: str, **keys: object) -> list[dict[str, float]]:
     return [{name: 32 * mix[name] / mix["mfma"] for name in ("valu", "salu")} for mix in turns(kernel)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("images", "image"), [(64, (28, 28)), (32, (28, 28)), (16, (7, 7))])
 def test_matrix_instructions_stay_among_the_others(images: int, image: tuple[int, int]) -> None:
     """LLVM leaves them where the schedule has them, and does not gather them behind all accesses of a turn."""
@@ -279,6 +285,7 @@ def test_matrix_instructions_stay_among_the_others(images: int, image: tuple[int
     assert max(runs) <= 8, runs
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_schedules_are_proved(chip: str) -> None:
     target = get_target(chip)

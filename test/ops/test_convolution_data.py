@@ -86,6 +86,7 @@ def test_expressions() -> None:
     agree("conv_bwd_data", "gfx942", n=2, c=24, k=20, image=(5, 6), strides=2, **keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx942", {"g": 2, "strides": 2, "op": "relu(acc + d0) * d1 - d2", "d_kind": "full,row,scalar"}),
     # of eight parts of the longest sums a class with fewer places has fewer, and others nothing at all
@@ -108,6 +109,7 @@ def test_long_sums_are_shared() -> None:
         OPERATOR.problem(**wide, split_k=2)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [
     {"n": 0}, {"image": (1, 1), "window": 5}, {"image": (2, 2), "window": 2, "pads": 3, "strides": 2},
     {"image": (1, 2), "window": 1, "pads": 0}, {"image": (5, 3), "window": 1, "pads": 0, "strides": 70000},
@@ -198,6 +200,7 @@ def test_conditions_of_weights_are_found_once() -> None:
     assert 32 * mix["salu"] <= 4 * mix["mfma"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("k", "valu"), [(33, 592), (34, 466)])
 def test_lanes_of_a_quad_find_places_of_weights_in_small_blocks(k: int, valu: int) -> None:
     """Vector instructions for 32 matrix instructions, of dy whose channels are not whole steps: each lane of a quad
@@ -281,7 +284,7 @@ def test_many_arguments_are_read_in_pieces() -> None:
     assert spilled(kernel) == (0, 0, 0), kernel.kernel_name
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("keys", [
     {**VOLUMES, "c": 64, "k": 33}, {"n": 3, "g": 31, "c": 1, "k": 3, "image": (4, 6), "window": (3, 2), "op": "acc+d0"},
     {"n": 2, "c": 31, "k": 10, "image": (4, 2, 4), "window": (1, 2, 1), "pads": (4, 4, 2), "op": "tanh(acc)*beta"},

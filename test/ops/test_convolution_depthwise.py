@@ -53,6 +53,7 @@ def run(chip: str, **keys: Any) -> None:
         np.testing.assert_allclose(found.astype(np.float64), by_loops, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", [
     pytest.param(case, marks=() if case in DEFAULT else pytest.mark.full)
     for case in range(len(GEOMETRIES) * len(CHANNELS))

@@ -52,6 +52,7 @@ def test_geometries_drawn_at_random(seed: int) -> None:
     run(CHIPS[1 + seed % 2 if keys["dtype"] == "fp8" else seed % 3], **keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(ALIKE))
 def test_geometries_of_one_kernel(seed: int) -> None:
     """Strides, dilations and paddings of any kind, several channels and images, under all checkers."""
@@ -70,6 +71,7 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), CASES)
 def test_convolutions(chip: str, keys: dict[str, Any]) -> None:
     """One, two and three dimensions, channels in vectors and one by one, groups."""
@@ -137,6 +139,7 @@ def test_bits_of_places(keys: dict[str, Any]) -> None:
     run("gfx942", n=2, k=8, **keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("c", "valu", "salu"), [(128, 0, 10), (64, 0, 10), (40, 31, 13), (36, 40, 13), (34, 67, 13)])
 def test_places_are_found_once(c: int, valu: int, salu: int) -> None:
     """For 32 matrix instructions so many others, in turns that stay at a place of a window, where channels are whole
@@ -149,6 +152,7 @@ def test_places_are_found_once(c: int, valu: int, salu: int) -> None:
     assert 32 * mix["salu"] <= salu * mix["mfma"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("block", "valu"), [((64, 64, 32), 320), ((128, 128, 64), 147)])
 def test_single_elements_carry_their_digits(block: tuple[int, int, int], valu: int) -> None:
     """Odd numbers of channels: no step divides; vector instructions for 32 matrix instructions."""
@@ -177,6 +181,7 @@ def test_lanes_share_positions(operator: str, keys: dict[str, Any], valu: int) -
     assert instruction_mix(disassemble(kernel.code_object, kernel.kernel_name))["valu"] <= valu
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("keys", "schedule"), [
     ({"c": 256}, "straight"), ({"c": 128, "dtype": "fp8"}, "straight"),
     ({"c": 96}, "compv4"),  # places of the window change within steps

@@ -48,6 +48,7 @@ def test_geometries_drawn_at_random(seed: int) -> None:
     run(CHIPS[1 + seed % 2 if keys["dtype"] == "fp8" else seed % 3], **keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(ALIKE))
 def test_geometries_of_one_kernel(seed: int) -> None:
     """Strides, dilations and paddings of any kind, several channels and images, under all checkers."""
@@ -83,6 +84,7 @@ def test_an_expression_adds_to_what_there_is() -> None:
     agree("conv_bwd_weight", "gfx942", n=2, c=8, k=12, g=2, image=(5, 6), op="acc * alpha + d0", alpha=0.5, out="f32")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [
     {"n": 0}, {"n": 0, "image": (2**16,), "c": 2**15}, {"image": (1, 1), "window": 5},
     {"image": (2, 2), "window": 2, "pads": 3, "strides": 2},
@@ -168,6 +170,7 @@ def test_lanes_share_what_they_divide(chip: str, keys: dict[str, Any], most: int
     assert 32 * mix["salu"] <= 40 * mix["mfma"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_schedules_are_proved(chip: str) -> None:
     target = get_target(chip)

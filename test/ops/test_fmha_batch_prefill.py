@@ -58,7 +58,7 @@ WIDE = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("chip", "keys"),
     [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in (*WIDE, *COPIES_OF_VECTORS))],
@@ -69,6 +69,7 @@ def test_numbers(chip: str, keys: Keys) -> None:
     outcome(PREFILL, chip, {**BASE, **keys}, prepared=poisoned, specified=True)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "layout", "d"), [("gfx942", "linear", 32), ("gfx950", "vectorised", 128)])
 def test_keys_behind_the_end_may_be_those_of_any_page(chip: str, layout: str, d: int) -> None:
     """K of an entry that no key has is read, here NaN, and masked; V of it is not."""

@@ -35,6 +35,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), [*CASES[:2], *(pytest.param(*case, marks=FULL) for case in CASES[2:])])
 def test_gradients(chip: str, keys: dict[str, Any]) -> None:
     """Masks, parts, sequences without queries or keys, heads that share keys, under all checkers."""

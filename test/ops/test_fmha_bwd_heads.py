@@ -74,6 +74,7 @@ def test_gradients(chip: str, keys: dict[str, Any]) -> None:
     differentiate(chip, {**keys, **STAYING})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(("sq", "sk"), [(0, 40), (40, 0), (1, 1)])
 def test_sizes_at_the_ends(sq: int, sk: int) -> None:

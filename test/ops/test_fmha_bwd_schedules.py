@@ -154,6 +154,7 @@ def test_windows_move_no_register(chip: str, matrix: int, vector: int) -> None:
         assert others / products <= vector / matrix
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "matrix", "keys", "vector", "moves"), [
     ("gfx942", 80, {"alibi": "head", "mask": "window:64,0"}, 141, 0), ("gfx950", 40, {"bias": "head"}, 106, 17),
     *(pytest.param(*case, marks=FULL) for case in (
@@ -182,6 +183,7 @@ def test_a_causal_mask_leaves_two_waves_room_with_64_channels() -> None:
         assert kernel.code_object.kernel(kernel.kernel_name).metadata.vgpr_count <= 256
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx950", "gfx942"])
 def test_workgroups_that_stay_move_no_register(chip: str) -> None:
     """A step stores rows or adds to them: both have one offset, which the loop hands on. Q and dO are loaded from
@@ -209,7 +211,7 @@ def test_workgroups_that_stay_are_woven(chip: str, dtype: str, mask: str, part: 
     assert (metadata.vgpr_spill_count, metadata.private_segment_size) == (0, 0)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx950", {"d": 32, "dv": 96, "dtype": "bf16", "bias": "head", "dbias": 1}),
     ("gfx950", {"d": 160, "bias": "head", **STAYING, "seqlens_k": (203, 127)}),

@@ -169,7 +169,7 @@ def test_what_is_refused() -> None:
         FMHA.problem(workgroups=3, deterministic=1)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), [
     ("fmha_bwd_costs", LONG), ("fmha_bwd_costs", PADDED), ("fmha_bwd_costs", {"b": 3, "sq": 0, "sk": 70}),
@@ -256,6 +256,7 @@ def test_few_channels_keep_all_registers(chip: str, mask: str) -> None:
         _kept(chip, FMHA.spec(FMHA.problem(**SHARED | {"d": 32, "dtype": dtype, "mask": mask}), target))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx942", {"d": 64, "bias": "one", "dbias": 1}), ("gfx950", {"d": 256, "bias": "one", "dbias": 1}),
 ])  # fmt: skip

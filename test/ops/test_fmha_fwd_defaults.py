@@ -199,7 +199,7 @@ def test_choice_beside_parts_and_pages(name: str, chip: str, keys: dict[str, Any
     assert (spec.schedule, spec.block[0]) == (schedule, rows) and operator.validate(spec, target) == []
 
 
-@pytest.mark.one_in(10)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize(("name", "chip", "keys"), [one[:3] for one in BESIDE])
 def test_what_weaves_beside_them_spills_nothing(name: str, chip: str, keys: dict[str, Any]) -> None:
     operator, target = find_operator(name), get_target(chip)

@@ -240,6 +240,7 @@ def test_dropout_depends_on_its_seed() -> None:
 # -- lengths
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [SLOTS, LENGTHS])
 def test_rows_behind_a_sequence_are_not_written(keys: Keys) -> None:
     problem, arrays, outputs = outcome(FMHA, "gfx942", keys)

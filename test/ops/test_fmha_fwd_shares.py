@@ -156,7 +156,7 @@ def test_counts_that_no_parts_have_are_refused() -> None:
 CAPPED: Keys = {"d": 128, "soft_cap": 30}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "more"), [
     *((chip, more) for chip in CHIPS for more in ({}, {"d": 128}, {"mask": "window_bottom_right:90,0,4"})),
     *((chip, CAPPED) for chip in CHIPS),

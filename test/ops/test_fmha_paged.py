@@ -68,6 +68,7 @@ def test_numbers(chip: str, operator: Any, keys: Keys) -> None:
     outcome(operator, chip, keys, prepared=poisoned, specified=True)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("size", [16, 64, 128])
 def test_pages_that_do_not_exist_read_as_zeros(size: int) -> None:
     """Whatever a table in device memory holds, and where a length goes beyond it."""

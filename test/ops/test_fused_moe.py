@@ -164,6 +164,7 @@ def test_no_zeros_where_entries_may_be_left_out(keys: dict[str, Any]) -> None:
     run("moe_layer", "gfx942", {"logits": logits}, **given, logits="f32")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [{"reduction": "rounded"}, {"dtype": "i8"}, {"between": "lds"}], ids=str)
 def test_a_mask_that_names_more_experts_than_have_matrices(keys: dict[str, Any]) -> None:
     """Those behind the last count as none: their entries are neither written nor read."""
@@ -192,6 +193,7 @@ def test_one_kernel_for_both_products() -> None:
     assert {space.name for space in plan.workspaces} == set(LISTS) - {"entry_ids"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("between", ["memory", "lds"])
 def test_nothing_between_the_products(between: str) -> None:
     """With inter=0 the layer gives zeros, but NaN where a weight is NaN."""

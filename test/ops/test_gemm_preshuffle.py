@@ -162,6 +162,7 @@ def ragged_cases() -> Iterator[Any]:
         yield pytest.param(chip, dtype, keys, marks=() if number % 3 == (place + 1) % 3 else pytest.mark.full)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "dtype", "keys"), list(ragged_cases()))
 def test_ragged_sizes(chip: str, dtype: str, keys: dict[str, Any]) -> None:
     """Sizes that no tile has; the trip counts 0 to 9 are among the tests of all schedules."""

@@ -296,6 +296,7 @@ CROWDED: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("chip", "name", "keys"), [*CROWDED[:2], *(pytest.param(*case, marks=pytest.mark.full) for case in CROWDED[2:])]
 )

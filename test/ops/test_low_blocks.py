@@ -84,6 +84,7 @@ OTHERS: list[tuple[str, str, dict[str, Any], tuple[int, ...]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("operator", "chip", "keys", "block"), OTHERS)
 def test_choices_of_others(operator: str, chip: str, keys: dict[str, Any], block: tuple[int, ...]) -> None:
     """Several matrices B, scales and patches follow the same estimate."""
@@ -151,6 +152,7 @@ def test_rounds_and_what_is_read_again_take_time() -> None:
     assert many.cycles("compv4", 1, GFX942) > msgspec.structs.replace(many, few=True).cycles("compv4", 1, GFX942)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys", "share"), [
     ("gfx90a", {"m": 512, "n": 512, "k": 512}, 0.5),
     ("gfx942", {"m": 1405, "n": 657, "k": 128, "dtype": "fp8"}, 0.75),

@@ -44,6 +44,7 @@ def able(chip: str, keys: dict[str, Any]) -> bool:
     return chip != "gfx90a" or not {"fp8", "bf8"} & {keys["dtype"], keys.get("b_dtype")}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "number"), [
     pytest.param(chip, number, marks=[] if (chip, number) in FEW else [pytest.mark.full])
     for chip, number in itertools.product(CHIPS, range(len(REQUESTS)))
@@ -94,7 +95,7 @@ def test_the_reference(keys: dict[str, Any]) -> None:
     assert taken == t * slots
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "sizes", "block"), [
     ("gfx950", {"k": 256}, (128, 128, 128)), ("gfx950", {"k": 1040, "out": "f32"}, (128, 64, 128)),
     ("gfx950", {"k": 1028}, (128, 64, 128)), ("gfx950", {"k": 1040, "unit": 64}, (64, 64, 128)),

@@ -85,6 +85,7 @@ def test_the_reference(t: int, k: int, e: int, unit: int, local: bool, seed: int
     assert len(found["sorted_ids"]) >= totals[0] and len(found["expert_ids"]) >= len(units)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("phases", ["one", "many"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_an_example_by_hand(phases: str, masked: bool) -> None:

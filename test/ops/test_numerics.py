@@ -32,7 +32,7 @@ def gemm_cases() -> list[tuple[str, str, str, str, str]]:
     return cases
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("chip", "dtype", "out", "layout", "size"), gemm_cases())
 def test_gemm(chip: str, dtype: str, out: str, layout: str, size: str) -> None:
     """C = A·B for every dtype, layout and chip."""
@@ -43,7 +43,7 @@ def test_gemm(chip: str, dtype: str, out: str, layout: str, size: str) -> None:
 GEMM_SCHEDULES = [name for name in SCHEDULES if name not in ("single_buffer", "prefetch")]  # those are other names
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("number", range(len(GEMM_SCHEDULES)), ids=GEMM_SCHEDULES)
 def test_gemm_schedules_with_small_blocks(number: int) -> None:
     """Every schedule with the block of 64 x 64, no terms or a last step of odd length; `test_schedule_grid.py` has the
@@ -56,7 +56,7 @@ def test_gemm_schedules_with_small_blocks(number: int) -> None:
         agree("gemm", chip, m=64, n=64, k=k, dtype=dtype, schedule=schedule, **pitches)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("k", [1, 63, 65, 449])
 @pytest.mark.parametrize("schedule", ["unpipelined", "compv3", "compv4"])
@@ -119,7 +119,7 @@ def test_fmha_fwd_masks(mask: str, sq: int, sk: int) -> None:
     agree("fmha_fwd", "gfx942", b=1, h=1, sq=sq, sk=sk, d=64, mask=mask, lse=1)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("layout", ["bhsd", "bshd"])
@@ -143,7 +143,7 @@ def test_fmha_fwd_channels(d: int, dv: int) -> None:
     agree("fmha_fwd", "gfx942", b=1, h=1, sq=64, sk=64, d=d, dv=dv)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("d", [32, 64, 96, 128, 256])
 def test_fmha_fwd_fp8(chip: str, d: int) -> None:
@@ -152,7 +152,7 @@ def test_fmha_fwd_fp8(chip: str, d: int) -> None:
     agree("fmha_fwd", chip, b=1, h=2, sq=150, sk=203, d=d, dtype="fp8", lse=1, **scales)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("out", ["bf16", "f16", "f32"])
 @pytest.mark.parametrize("mask", MASKS)

@@ -46,12 +46,13 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize(("name", "chip", "keys"), CASES)
 def test_products(name: str, chip: str, keys: dict[str, Any]) -> None:
     checked(name, chip, keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "dtype"), [("gfx950", "fp4"), ("gfx950", "fp6"), ("gfx942", "bf6")])
 def test_a_transposed_matrix_is_the_same(chip: str, dtype: str) -> None:
     """To the bit: the same elements packed along the other dimension make the same product."""
@@ -67,7 +68,7 @@ def test_a_transposed_matrix_is_the_same(chip: str, dtype: str) -> None:
     np.testing.assert_array_equal(product(plain, "RCR"), product({**plain, **turned}, "CRR"))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "chip", "keys"), [
     ("mx_gemm", "gfx950", (("dtype", "fp4"), ("layout", "CRR"), ("m", 1024), ("n", 1024), ("k", 1024))),
     ("mx_gemm", "gfx950", (("dtype", "fp6"), ("layout", "CRR"), ("m", 1024), ("n", 1024), ("k", 1024))),
@@ -81,6 +82,7 @@ def test_nothing_is_spilled(name: str, chip: str, keys: tuple[tuple[str, Any], .
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("layout", ["CRR", "RRR"])
 def test_four_bits_are_turned_by_reads(layout: str) -> None:
     """On gfx950 reads of LDS turn them, which takes no vector instruction of the loop, and copies go past registers."""

@@ -143,6 +143,7 @@ def test_matrices_of_experts_past_lds_leave_room_for_two_others(keys: dict[str, 
     assert_a_alone_is_in_lds(MOE_GEMM, spec, workgroups=3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [
     {"t": 130, "n": 133, "k": 192, "e": 3, **DOWN, "c_rows": "entry"}, {"t": 110, "n": 70, "k": 128, "e": 2, **GATED},
     {"t": 75, "n": 136, "k": 256, "e": 2, "dtype": "i8", **DOWN, "reduction": "atomic", "out": "f32"},

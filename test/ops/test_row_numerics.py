@@ -79,7 +79,7 @@ def label(case: Case) -> str:
     return "-".join([name, chip, dtype, str(n), *(f"{key}={value}" for key, value in variant.items())])
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("case", list(some_cases()), ids=label)
 def test_some(case: Case) -> None:
     """A representative part of the grid."""

@@ -40,7 +40,7 @@ CLEAN = [
 CHIPS = ["gfx90a", "gfx942", "gfx950"]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("arch", CHIPS)
 @pytest.mark.parametrize(("name", "problem"), CLEAN)
 def test_clean_kernels_have_no_findings(name: str, problem: Keys, arch: str) -> None:
@@ -66,7 +66,7 @@ def findings_of_a_fault(
     return found
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("arch", CHIPS)
 @pytest.mark.parametrize(("name", "problem"), WITH_BARRIERS)
 def test_every_missing_barrier_is_a_race(name: str, problem: Keys, arch: str) -> None:

@@ -97,7 +97,7 @@ NORMALISATIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("n", [2, 100, 2048, 9000])
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 @pytest.mark.parametrize(("name", "keys"), NORMALISATIONS)

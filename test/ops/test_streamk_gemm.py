@@ -64,7 +64,7 @@ def cases() -> list[Any]:
     return found
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("chip", "number", "reduction"), cases())
 def test_products_that_are_shared(chip: str, number: int, reduction: str) -> None:
     """Types, layouts and expressions, blocks of one workgroup and of many, under all checkers and between guard bytes;

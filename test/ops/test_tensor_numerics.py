@@ -181,7 +181,7 @@ ATOMICS: list[Keys] = [
 ] + [{"shape": (3, 9000), "split": 3, "atomic": 1, "dtype": "i8", "ops": "sum,max,amax,sumsq"}]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(
     ("name", "chip", "keys"),
     [

@@ -65,6 +65,7 @@ def expect(device: Device, operator: Any, problem: Any, arrays: Any, memories: d
     assert all(one.ok for one in check_outputs(operator, problem, arrays, found, GFX942))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("pack", ["host", "device"])
 def test_what_is_queued(driver: DriverDouble, pack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's calls of a run, counted while nothing of it is done: lengths to the host, a host function, costs

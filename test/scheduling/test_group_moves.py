@@ -65,7 +65,7 @@ def walked(subject: Subject, chance: random.Random, steps: int) -> tuple[Schedul
     return schedule, moves
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @each(2, 20)
 def test_legal_moves_are_proved_and_compute_the_same(subject: Subject, examples: int) -> None:
     kinds: Counter[str] = Counter()
@@ -98,7 +98,7 @@ def all_moves(schedule: Schedule) -> list[Move]:
     return [*moves, *(Move("groups", amount=groups) for groups in (2, 3, 4) if groups != schedule.groups)]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @each(4, 40)
 def test_moves_that_are_not_legal_are_refused_with_a_reason(subject: Subject, examples: int) -> None:
     reasons: Counter[str] = Counter()

@@ -145,6 +145,7 @@ def test_a_branch_takes_what_its_dearest_way_takes() -> None:
     assert not whole.is_fragment and problem_of_loop("scf.if %c { }").nodes[0].busy == 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mask", ["none", "top_left"])
 def test_a_loop_that_stores_or_adds(mask: str) -> None:
     """Workgroups that stay store a part of dQ, or add to it: one access, which no other runs past, nor ahead."""

@@ -138,6 +138,7 @@ def test_modulo_schedules_reach_the_bound(operator: str, keys: dict[str, object]
     assert find_scheduler("modulo").solve(problem).interval == lower_bounds(problem).interval
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["modulo", "interleave"])
 @pytest.mark.parametrize(("chip", "d"), [("gfx942", 64), pytest.param("gfx90a", 32, marks=pytest.mark.full)])
 def test_sums_that_go_on_within_a_step_compute_the_same(chip: str, d: int, name: str) -> None:
@@ -154,6 +155,7 @@ def test_sums_that_go_on_within_a_step_compute_the_same(chip: str, d: int, name:
     assert all(found.ok for found in check_outputs(fmha, problem, arrays, outputs, target))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["modulo", "interleave"])
 def test_effects_wait_for_the_last_interval(name: str) -> None:
     """Where a step that begins with the first product has others an interval behind the atomics of dQ, which must not

@@ -221,6 +221,7 @@ def test_compile_writes_the_code_object_and_what_is_kept(
     assert "250.00 ms  llvm" in err
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1"])
 def test_a_code_object_on_standard_output_is_not_mixed_with_words(name: str, tmp_path: Path) -> None:
     words = ["compile", "copy", "--arch", "gfx942", "--report", "accesses", "-o"]
@@ -264,7 +265,7 @@ def test_a_reader_that_goes_away_ends_the_tool_as_sigpipe_would(program: str) ->
     assert (done.returncode, done.stderr) == (141, "")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("program", ["cli list --json", "cli --help", "opt --list-passes", "opt --help"])
 def test_output_that_finds_no_room_is_one_line(program: str) -> None:
