@@ -167,9 +167,9 @@ def expert_matmul(
     keys |= pitch_key("ldc", outputs.given["c"])
     inputs = {"a": given, "b": matrices, **lists}
     if scale is not None:
-        of_groups, word_of_scale = _scale(call, scale, matrices, given.shape[1])
-        keys |= {"b_dtype": matrices.dtype, "b_scale": word_of_scale}
-        inputs["scale_b"] = of_groups
+        inputs["scale_b"] = call.read("scale", scale).contiguous()
+        words = scale_words(inputs["scale_b"], matrices, given.shape[1])
+        keys |= {"b_dtype": matrices.dtype, "b_scale": words[0]}
     return outputs.of(call.run("moe_gemm", keys, inputs, outputs.given, varying=("t",)))
 
 
@@ -211,19 +211,22 @@ def quantize_for_experts(
     return outputs.of(call.run("moe_smoothquant", keys, inputs, outputs.given, varying=("m",)))
 
 
-def _scale(call: Call, scale: Any, matrices: Given, k: int) -> tuple[Given, str]:
-    """Scales of groups along K, and what `moe_gemm` calls them. Raises DeviceError for other groups and types."""
+def scale_words(given: Given, matrices: Given, k: int) -> list[str]:
+    """What `moe_gemm` may call scales of groups along K, several where rows are short. Raises DeviceError for other
+    groups and types.
+    """
     from ckmlir.ops.contraction.scaling import DTYPES, GROUPS
 
-    given = call.read("scale", scale).require(ndim=3).contiguous()
+    given.require(ndim=3)
     able = {"mx": SCALED_BLOCK} if given.dtype == POWER.name else {f"1x{one}": one for one in GROUPS if one}
-    for word_of_scale, length in able.items():
-        if given.shape == (*matrices.shape[:2], ceil_div(k, length)) and given.dtype in DTYPES:
-            return given, word_of_scale
+    shapes = {word_of_scale: (*matrices.shape[:2], ceil_div(k, length)) for word_of_scale, length in able.items()}
+    found = [word_of_scale for word_of_scale, shape in shapes.items() if given.shape == shape]
+    if found and given.dtype in DTYPES:
+        return found
     rows = "x".join(map(str, matrices.shape[:2]))
     raise DeviceError(
-        f"scale: shape {given.shape} of {given.dtype}; expected one for each of {rows} rows and 32 of {k} of e8m0, "
-        "or 32, 64 or 128 of f32"
+        f"{given.what}: shape {given.shape} of {given.dtype}; expected one for each of {rows} rows and 32 of {k} of "
+        "e8m0, or 32, 64 or 128 of f32"
     )
 
 

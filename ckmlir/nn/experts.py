@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ckmlir.nn.calls import Call
-from ckmlir.nn.given import Given
-from ckmlir.nn.plain import checked, word
+from ckmlir.nn.expert_parts import scale_words
+from ckmlir.nn.given import Given, elements_in
+from ckmlir.nn.plain import checked, shown, word
 from ckmlir.nn.products import ACTIVATIONS
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.runtime.device import DeviceError
 
-SCALES = ("x_scale", "gate_scale", "up_scale", "down_scale", "smooth")
+OF_FOUR_BITS = ("gate_scale", "up_scale", "down_scale")
+"""What matrices of 4 bits come with, e8m0 or f32."""
+SCALES = ("x_scale", *OF_FOUR_BITS, "smooth")
 """What matrices of 8 bits come with, all f32."""
+BIASES = ("gate_bias", "up_bias", "down_bias")
+"""What is added to products, if anything is."""
 
 
 @checked
@@ -29,17 +35,22 @@ def moe(
     activation: str = "silu",
     expert_mask: Any = None,
     scales: Mapping[str, Any] | None = None,
+    biases: Mapping[str, Any] | None = None,
+    op: str | None = None,
     out: Any = None,
     stream: object = None,
 ) -> Any:
     """A layer of experts from the router's logits to the weighted sum of what the experts of each token make.
 
     Each token goes to the `topk` experts of its largest logits. An expert makes (activation(x gateᵀ) · (x upᵀ)) downᵀ;
-    without `up`, activation(x gateᵀ) downᵀ.
+    without `up`, activation(x gateᵀ) downᵀ. A layer like gpt-oss's has MXFP4 matrices with `scales`, `biases`, and
+
+        op="minimum(gate, 7) * sigmoid(1.702 * minimum(gate, 7)) * (clamp(up, -7, 7) + 1)"
 
     Args:
         x: (…, hidden), f16, bf16 or f32; fp8 or i8 with `scales`. gate, up: (experts, inter, hidden), up may be None.
-        down: (experts, hidden, inter). All of one type, and contiguous.
+        down: (experts, hidden, inter). All of one type, and contiguous. Beside f16 and bf16 with `scales` the matrices
+            are 4-bit floats (e2m1), uint8 with half as long rows, the first of two elements in the low half.
         router_logits: (…, experts), of x's type; f32 for 8 bits.
         topk: experts of each token.
         renormalize: divide the weights of a token by their sum.
@@ -49,7 +60,12 @@ def moe(
             is then their share of the sum.
         scales: of 8 bits: x_scale (tokens,), gate_scale and up_scale (experts, inter), down_scale (experts, hidden),
             and smooth (experts, inter), which what is between the products is multiplied by before it is quantised; all
-            f32.
+            f32. Of 4 bits: gate_scale and up_scale (experts, inter, groups), down_scale (experts, hidden, groups):
+            powers of two (e8m0) of 32 elements along a row, as MXFP4 has them, or f32 of 32, 64 or 128.
+        biases: of products but those of 8 bits: gate_bias and up_bias (experts, inter), which are added before the
+            activation, and down_bias (experts, hidden); all f16, bf16 or f32.
+        op: instead of an activation, an expression of gate and up, or of acc without `up`: what is between the
+            products.
         out: (…, hidden), to be written.
 
     Returns:
@@ -57,10 +73,11 @@ def moe(
 
     Raises:
         DeviceError: shapes or types do not fit, an array is not contiguous, an unknown activation.
-        RequestError: the chip lacks the type; fewer experts than `topk`.
+        RequestError: the chip lacks the type; fewer experts than `topk`; an expression means nothing.
     """
     call = Call(stream)
-    layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, activation, expert_mask, scales)
+    layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, expert_mask, scales)
+    layer.set_sums(activation, op, biases)
     logits = call.read("router_logits", router_logits).rows().contiguous()
     layer.require_tokens(logits)
     if scoring not in ("softmax", "sigmoid"):
@@ -83,6 +100,8 @@ def fused_experts(
     activation: str = "silu",
     expert_mask: Any = None,
     scales: Mapping[str, Any] | None = None,
+    biases: Mapping[str, Any] | None = None,
+    op: str | None = None,
     out: Any = None,
     stream: object = None,
 ) -> Any:
@@ -91,7 +110,7 @@ def fused_experts(
     Args:
         topk_weights: (…, topk) f32. topk_ids: (…, topk) i32; a number that is not an expert's counts as zero.
         experts: how many there are; by default as many as `gate` has matrices. `expert_mask` has as many.
-        x, gate, up, down, activation, expert_mask, scales, out: as for `moe`.
+        x, gate, up, down, activation, expert_mask, scales, biases, op, out: as for `moe`.
 
     Returns:
         (…, hidden), of x's type, f16 for 8 bits, or `out`.
@@ -100,7 +119,8 @@ def fused_experts(
         DeviceError, RequestError: as `moe`.
     """
     call = Call(stream)
-    layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, activation, expert_mask, scales)
+    layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, expert_mask, scales)
+    layer.set_sums(activation, op, biases)
     ids = call.numbers("topk_ids", topk_ids).require(dtype="i32").rows().contiguous()
     layer.require_tokens(ids)
     weights = call.read("topk_weights", topk_weights).rows().require(shape=ids.shape, dtype="f32").contiguous()
@@ -113,18 +133,14 @@ class _Layer:
 
     Attributes:
         matrices: experts that have matrices.
+        gated: whether each has a matrix `up`.
     """
 
     def __init__(
-        self,
-        call: Call,
-        x: Any,
-        matrices: Mapping[str, Any],
-        activation: str,
-        mask: Any,
-        scales: Mapping[str, Any] | None,
+        self, call: Call, x: Any, matrices: Mapping[str, Any], mask: Any, scales: Mapping[str, Any] | None
     ) -> None:
-        from ckmlir.ops.moe.layer_problem import NARROW
+        from ckmlir.ops.moe.experts_scales import WIDE
+        from ckmlir.ops.moe.layer_sums import NARROW
         from ckmlir.ops.rows.arrays import FLOATS
 
         self.call = call
@@ -134,28 +150,54 @@ class _Layer:
         if dtype not in (*FLOATS, *NARROW):
             raise DeviceError(f"x: elements are {dtype}; expected {', '.join((*FLOATS, *NARROW))}")
         self.result = dtype if dtype in FLOATS else "f16"
-        word("activation", activation, ACTIVATIONS)
-        read = {name: call.read(name, one) for name, one in matrices.items() if one is not None or name != "up"}
-        gate = read["gate"].require(ndim=3, dtype=dtype).contiguous()
-        self.matrices, inter, hidden = gate.shape
+        self.gated = matrices["up"] is not None
+        packed = "fp4" if scales and dtype in WIDE else None
+        wanted = SCALES if dtype in NARROW else OF_FOUR_BITS if packed else ()
+        beside = self._beside("scales", scales or {}, wanted, "none, or of 4 bits " if packed else "")
+        read = {name: call.read(name, one, packed) for name, one in matrices.items() if one is not None or name != "up"}
+        kind = packed or dtype
+        gate = read["gate"].require(ndim=3, dtype=kind).contiguous()
+        self.matrices, inter, length = gate.shape
+        hidden = elements_in(kind, length)
         if hidden != rows.shape[1]:
             raise DeviceError(f"x has rows of {rows.shape[1]}, gate {gate.shape} of {hidden}; expected as many")
-        if "up" in read:
-            read["up"].require(shape=gate.shape, dtype=dtype).contiguous()
-        read["down"].require(shape=(self.matrices, hidden, inter), dtype=dtype).contiguous()
-        self.arrays: dict[str, Given] = {"x": rows, **read, **self._scales(scales or {}, dtype in NARROW, "up" in read)}
-        expression = f"{activation}(gate) * up" if "up" in read else f"{activation}(acc)"
-        self.keys: dict[str, object] = {
-            "t": rows.shape[0], "hidden": hidden, "inter": inter, "dtype": dtype, "op": expression,
-        }  # fmt: skip
+        if self.gated:
+            read["up"].require(shape=gate.shape, dtype=kind).contiguous()
+        held = find_dtype(kind).packed_length(inter)
+        read["down"].require(shape=(self.matrices, hidden, held), dtype=kind).contiguous()
+        self.keys: dict[str, object] = {"t": rows.shape[0], "hidden": hidden, "inter": inter, "dtype": dtype}
+        self.arrays: dict[str, Given] = {"x": rows, **read, **beside}
+        if packed:
+            lengths = {"gate": hidden, "up": hidden, "down": inter}
+            words = [scale_words(beside[f"{name}_scale"], one, lengths[name]) for name, one in read.items()]
+            self.keys |= {"b_dtype": packed, "b_scale": _common(words)}
+        else:
+            for one in beside.values():
+                one.require(dtype="f32")
         self.mask = None if mask is None else call.numbers("expert_mask", mask)
 
-    def _scales(self, scales: Mapping[str, Any], narrow: bool, gated: bool) -> dict[str, Given]:
-        wanted = [name for name in SCALES if gated or name != "up_scale"] if narrow else []
-        if sorted(scales) != sorted(wanted):
-            expected = ", ".join(wanted) or "none"
-            raise DeviceError(f"scales: {', '.join(scales) or 'none'} for {self.x.dtype}; expected {expected}")
-        return {name: self.call.read(name, scales[name]).require(dtype="f32").contiguous() for name in wanted}
+    def set_sums(self, activation: str, op: str | None, biases: Mapping[str, Any] | None) -> None:
+        """Take note of what becomes of the sums. Raises DeviceError for what is no activation, expression or bias."""
+        word("activation", activation, ACTIVATIONS)
+        if op is not None and not isinstance(op, str):
+            raise DeviceError(f"op={shown(op)}: expected an expression, such as silu(gate) * up")
+        self.keys["op"] = op or (f"{activation}(gate) * up" if self.gated else f"{activation}(acc)")
+        if biases is None:
+            return
+        found = self._beside("biases", biases, BIASES)
+        for name, one in found.items():
+            of_matrix = self.arrays[name.removesuffix("_bias")].shape[:2]
+            one.require(shape=of_matrix, dtype=found["gate_bias"].dtype)
+        self.arrays |= found
+        self.keys["bias"] = found["gate_bias"].dtype
+
+    def _beside(self, what: str, given: Mapping[str, Any], names: Sequence[str], other: str = "") -> dict[str, Given]:
+        """Arrays by name, all that there are to be. Raises DeviceError for others, which says what else may be."""
+        wanted = [name for name in names if self.gated or not name.startswith("up_")]
+        if sorted(given) != sorted(wanted):
+            expected = other + (", ".join(wanted) or "none")
+            raise DeviceError(f"{what}: {', '.join(given) or 'none'} for {self.x.dtype}; expected {expected}")
+        return {name: self.call.read(name, given[name]).contiguous() for name in wanted}
 
     def require_tokens(self, routing: Given) -> None:
         """Raises DeviceError for a routing of another number of tokens."""
@@ -177,3 +219,11 @@ class _Layer:
         outputs = self.call.outputs(out, y=(self.x.shape, self.result))
         inputs = {**self.arrays, **routing}
         return outputs.of(self.call.run(operator, {**self.keys, **keys}, inputs, outputs.given, varying=("t",)))
+
+
+def _common(words: Sequence[Sequence[str]]) -> str:
+    """What the scales of all matrices may be called. Raises DeviceError where they are of different groups."""
+    common = next((name for name in words[0] if all(name in one for one in words)), None)
+    if common is None:
+        raise DeviceError("scales: groups of matrices differ in length or type; expected all alike")
+    return common

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
-from common import WITH_TENSORS, Array, assert_close, exact, normal, softmax
+from common import HOMES, WITH_TENSORS, Array, assert_close, exact, normal, softmax
 
 from ckmlir import nn
+from ckmlir.ops.packing import unpack_values
 from ckmlir.runtime.device import DeviceError
 
 homes = pytest.mark.parametrize("put", WITH_TENSORS.values(), ids=WITH_TENSORS)
@@ -85,6 +87,42 @@ def test_experts_of_8_bits(session: nn.Session) -> None:
     assert np.abs(found - expected).max() <= 0.05 * np.abs(expected).max()  # i8 between the products
 
 
+LIMITED = "minimum(gate, 7) * sigmoid(1.702 * minimum(gate, 7)) * (clamp(up, -7, 7) + 1)"
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
+@pytest.mark.parametrize("powers", [True, False])
+def test_experts_of_4_bits(session: nn.Session, put: Put, powers: bool) -> None:
+    """MXFP4 matrices with biases and an activation with limits, and such with f32 scales of 128: rows of down have one
+    of them, whose length is that of gate's alone."""
+    hidden, inter, group = (72, 48, 32) if powers else (136, 48, 128)
+    generator = np.random.default_rng(7)
+    sizes = {"gate": (E, inter, hidden), "up": (E, inter, hidden), "down": (E, hidden, inter)}
+    x, logits, codes, scales, wide = normal(3, hidden), normal(3, E), {}, {}, {}
+    for name, (_, rows, k) in sizes.items():
+        codes[name] = generator.integers(0, 256, (E, rows, k // 2), dtype=np.uint8)
+        exponents = generator.integers(-5, -1, (E, rows, -(-k // group)))
+        scales[f"{name}_scale"] = np.exp2(exponents).astype(ml_dtypes.float8_e8m0fnu if powers else np.float32)
+        wide[name] = unpack_values(codes[name], "fp4") * np.repeat(np.exp2(exponents), group, axis=2)[..., :k]
+    biases = {f"{name}_bias": normal(*shape[:2]) for name, shape in sizes.items()} if powers else None
+    given = [put(x), *(put(codes[name]) for name in sizes), put(logits), TOPK]
+    options = {"scales": {name: put(one) for name, one in scales.items()}, "op": LIMITED if powers else None}
+    added = None if biases is None else {name: put(one) for name, one in biases.items()}
+    found = nn.moe(*given, **options, biases=added)
+    expected, scores = np.zeros((3, hidden)), softmax(exact(logits))
+    for token, place in np.ndindex(3, TOPK):
+        expert = np.argsort(-scores[token])[place]
+        of = {name: 0.0 if biases is None else exact(biases[f"{name}_bias"][expert]) for name in sizes}
+        gate, up = (wide[name][expert] @ exact(x[token]) + of[name] for name in ("gate", "up"))
+        h = gate / (1 + np.exp(-gate)) * up
+        if powers:
+            gate = np.minimum(gate, 7)
+            h = gate / (1 + np.exp(-1.702 * gate)) * (np.clip(up, -7, 7) + 1)
+        expected[token] += scores[token, expert] * (wide["down"][expert] @ h + of["down"])
+    assert_close(found, expected, factor=16)
+
+
 def test_what_layers_refuse(session: nn.Session) -> None:
     x, (gate, up, down) = normal(5, HIDDEN), matrices()
     ids, weights, logits = np.zeros((5, 2), np.int32), np.zeros((5, 2), np.float32), normal(5, E)
@@ -98,6 +136,20 @@ def test_what_layers_refuse(session: nn.Session) -> None:
         nn.fused_experts(x, gate, up, down, weights, ids, experts=8)
     with pytest.raises(DeviceError, match="scales: smooth for f16; expected none"):
         nn.fused_experts(x, gate, up, down, weights, ids, scales={"smooth": weights})
+    with pytest.raises(DeviceError, match="biases: gate_bias for f16; expected gate_bias, up_bias, down_bias"):
+        nn.moe(x, gate, up, down, logits, 2, biases={"gate_bias": logits})
+    with pytest.raises(DeviceError, match=r"down_bias: shape \(4, 48\); expected \(4, 32\)"):
+        nn.moe(x, gate, None, down, logits, 2, biases=dict.fromkeys(("gate_bias", "down_bias"), normal(E, INTER)))
+    with pytest.raises(DeviceError, match="op=3: expected an expression"):
+        nn.moe(x, gate, up, down, logits, 2, op=3)
+    codes, groups = np.zeros((E, INTER, HIDDEN // 2), np.uint8), np.ones((E, INTER, 1), np.float32)
+    down_codes, down_groups = np.zeros((E, HIDDEN, INTER // 2), np.uint8), np.ones((E, HIDDEN, 2), np.float32)
+    scales = {"gate_scale": groups, "down_scale": down_groups.astype(ml_dtypes.float8_e8m0fnu)}
+    with pytest.raises(DeviceError, match="scales: groups of matrices differ in length or type"):
+        nn.moe(x, codes, None, down_codes, logits, 2, scales=scales)
+    with pytest.raises(DeviceError, match=r"down_scale: shape \(4, 32, 3\) of f32; expected one for each of 4x32 rows"):
+        scales["down_scale"] = np.ones((E, HIDDEN, 3), np.float32)
+        nn.moe(x, codes, None, down_codes, logits, 2, scales=scales)
     with pytest.raises(DeviceError, match="topk_ids: elements are f32; expected i32"):
         nn.fused_experts(x, gate, up, down, weights, weights)
     with pytest.raises(DeviceError, match=r"gate: strides .* make a contiguous copy first"):

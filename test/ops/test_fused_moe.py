@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from operator_runner import CHIPS
@@ -12,6 +13,7 @@ from operator_runner import CHIPS
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.moe.layer_problem import LISTS
+from ckmlir.ops.packing import unpack_values
 from ckmlir.ops.plan import FillStep, KernelStep, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
@@ -39,6 +41,21 @@ REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 FEW = {("gfx942", 0), ("gfx950", 1), ("gfx90a", 2), ("gfx942", 4), ("gfx950", 6), ("gfx90a", 7), ("gfx942", 8),
        ("gfx90a", 10), ("gfx942", 11), ("gfx950", 12), ("gfx950", 14)}  # fmt: skip
+MXFP4: dict[str, Any] = {"dtype": "bf16", "b_dtype": "fp4"}
+LIMITED = "minimum(gate, 7) * sigmoid(1.702 * minimum(gate, 7)) * (clamp(up, -7, 7) + 1)"
+"""An activation with limits, as gpt-oss has it."""
+CONVERTED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("moe_layer", {"t": 9, "hidden": 72, "inter": 40, **MXFP4, "dtype": "f16", "bias": "f32", "e": 5, "local": 3}),
+    ("fused_moe", {"t": 17, "hidden": 96, "inter": 64, **MXFP4, "bias": "bf16", "op": LIMITED}),
+    ("fused_moe", {"t": 9, "hidden": 66, "inter": 34, "b_dtype": "i4", "b_scale": "1x32", "op": "gelu(acc)",
+                   "shuffled": 16, "reduction": "atomic", "out": "f32"}),
+    ("fused_moe", {"t": 9, "hidden": 80, "inter": 130, "dtype": "bf16", "b_dtype": "u4", "b_scale": "128x128",
+                   "reduction": "rounded", "op": "silu(acc)", "bias": "bf16"}),
+    ("moe_layer", {"t": 70, "hidden": 128, "inter": 160, **MXFP4, "b_scale": "1x64", "e": 2, "unit": 64}),
+    ("fused_moe", {"t": 9, "hidden": 65, "inter": 33, "bias": "f16", "reduction": "atomic", "out": "f32"}),
+)  # fmt: skip
+"""Matrices of 4 bits, and biases."""
+FEW_CONVERTED = {("gfx90a", 0), ("gfx950", 1), ("gfx942", 2)}
 
 
 PUBLISHED: tuple[dict[str, Any], ...] = (
@@ -98,6 +115,16 @@ def test_layers(chip: str, number: int) -> None:
     run(name, chip, **keys)
 
 
+@pytest.mark.parametrize(("chip", "number"), [
+    pytest.param(chip, number, marks=[] if (chip, number) in FEW_CONVERTED else [pytest.mark.full])
+    for chip, number in itertools.product(CHIPS, range(len(CONVERTED)))
+])  # fmt: skip
+def test_layers_of_converted_matrices(chip: str, number: int) -> None:
+    """Types, groups, biases, an activation with limits, one matrix, local experts, fragment order, ways to sum."""
+    name, keys = CONVERTED[number]
+    run(name, chip, **keys)
+
+
 def test_the_reference_in_eight_bits() -> None:
     """Against loops: scales of tokens, rows of matrices, columns of an expert, and of each entry's row."""
     problem = FUSED.problem(t=6, e=3, topk=2, hidden=9, inter=5, dtype="fp8", out="f32")
@@ -112,6 +139,32 @@ def test_the_reference_in_eight_bits() -> None:
         scale = np.abs(inter).max() / 448
         sum_ = wide["down"][expert] @ (inter / scale).astype(arrays["x"].dtype).astype(np.float64) * scale
         y[token] += wide["weights"][token, slot] * sum_ * wide["down_scale"][expert]
+    np.testing.assert_allclose(FUSED.reference(problem, arrays)["y"], y, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("keys", [
+    {**MXFP4, "bias": "bf16"}, {"dtype": "bf16", "b_dtype": "i4", "b_scale": "1x64", "op": "silu(acc)"},
+    {"dtype": "bf16", "bias": "f32"},
+], ids=str)  # fmt: skip
+def test_the_reference_with_scales_of_groups_and_biases(keys: dict[str, Any]) -> None:
+    """Against loops: groups along rows of gate, up and down, and what is added before the activation and the weight."""
+    problem = FUSED.problem(t=6, e=3, topk=2, hidden=70, inter=36, out="f32", **keys)
+    arrays = FUSED.inputs(problem, get_target("gfx950"))
+    wide = {name: array.astype(np.float64) for name, array in arrays.items() if name != "topk_ids"}
+    gated = "op" not in keys
+    for name in ("gate", "up", "down") if gated else ("gate", "down"):
+        if "b_dtype" in keys:
+            codes, group = unpack_values(arrays[name], keys["b_dtype"]), 32 if gated else 64
+            own = codes * np.repeat(wide[f"{name}_scale"], group, axis=2)[..., : codes.shape[2]]
+            wide[name] = own.astype(ml_dtypes.bfloat16).astype(np.float64)
+    y = np.zeros((6, 70))
+    for token, slot in np.ndindex(6, 2):
+        expert = int(arrays["topk_ids"][token, slot])
+        bias = {name: wide[f"{name}_bias"][expert] if "bias" in keys else 0.0 for name in ("gate", "up", "down")}
+        gate = wide["gate"][expert] @ wide["x"][token] + bias["gate"]
+        h = gate / (1 + np.exp(-gate)) * (wide["up"][expert] @ wide["x"][token] + bias["up"] if gated else 1)
+        h = h.astype(ml_dtypes.bfloat16).astype(np.float64)
+        y[token] += wide["weights"][token, slot] * (wide["down"][expert] @ h + bias["down"])
     np.testing.assert_allclose(FUSED.reference(problem, arrays)["y"], y, rtol=1e-5, atol=1e-6)
 
 
@@ -274,6 +327,13 @@ def test_layers_in_units_of_a_chip(keys: dict[str, Any]) -> None:
         ("fused_moe", {"between": "lds", "dtype": "fp8"}, "expected f16|bf16|f32, or between=memory"),
         ("fused_moe", {"between": "lds", "shuffled": 16}, "between=lds takes plain matrices"),
         ("moe_layer", {"between": "lds", "reduction": "workspace"}, "with between=lds memory adds the sums"),
+        ("fused_moe", {"between": "lds", **MXFP4}, "b_dtype=fp4: between=lds takes plain matrices of x's type"),
+        ("fused_moe", {"between": "lds", "bias": "f16"}, "bias=f16: between=lds takes plain matrices of x's type"),
+        ("fused_moe", {**MXFP4, "dtype": "f32"}, "dtype=f32: beside b_dtype=fp4 x is of 16 bits; expected f16|bf16"),
+        ("moe_layer", {**MXFP4, "inter": 33}, "inter=33: 2 elements of fp4 share bytes; expected a multiple of 2"),
+        ("fused_moe", {"b_scale": "mx"}, "b_scale=mx: of matrices of 4 bits; expected b_dtype="),
+        ("fused_moe", {"b_dtype": "i4"}, "b_dtype=i4 has scales of groups that are numbers; expected 1x32"),
+        ("fused_moe", {"dtype": "fp8", "bias": "f32"}, "bias=f32: products of dtype=fp8 have scales alone"),
         ("moe_layer", {"e": 4, "topk": 5}, "k=5: there are n=4 experts; expected at most that"),
         ("fused_moe", {"t": 2**23, "hidden": 1024}, "kernels address at most 2147483647"),
     ],

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.moe.between import INTER
-from ckmlir.ops.moe.layer_problem import FIRST, LayerProblem
+from ckmlir.ops.moe.layer_problem import LayerProblem
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.operator import Launch, Run, Step
 from ckmlir.ops.spec import Reason
@@ -33,9 +33,9 @@ class Apart:
 
     def launch(self, layer: LayerProblem, spec: ContractionSpec, target: Target) -> Launch:
         """That of the first products."""
-        found = MOE_GEMM.launch(layer.first, spec, target)
+        found, names = MOE_GEMM.launch(layer.first, spec, target), layer.first_names
         return replace(
-            found, arguments=tuple(FIRST.get(one, one) if isinstance(one, str) else one for one in found.arguments)
+            found, arguments=tuple(names.get(one, one) if isinstance(one, str) else one for one in found.arguments)
         )
 
     def steps(self, layer: LayerProblem) -> tuple[Step, ...]:

@@ -99,7 +99,7 @@ class Quantised(Between):
     """
 
     problem: Smoothquant
-    second: ClassVar[Mapping[str, str]] = {"a": QUANTISED, "d1": SCALES, "d2": "down_scale"}
+    second: ClassVar[Mapping[str, str]] = {"a": QUANTISED}
 
     @property
     def arrays(self) -> tuple[ArraySpec, ...]:

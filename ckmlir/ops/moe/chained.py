@@ -18,7 +18,7 @@ from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.moe.experts_grid import grid_of, mismatches_of_blocks
-from ckmlir.ops.moe.layer_problem import FIRST, LayerProblem
+from ckmlir.ops.moe.layer_problem import LayerProblem
 from ckmlir.ops.moe.routing import LISTS, in_order
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
 from ckmlir.ops.scalars import f32, i32
@@ -89,7 +89,7 @@ class Chained:
         grid = grid_of(first, spec)
         if not grid.workgroups:
             return NOTHING
-        names = [FIRST.get(name, name) for name in ("a", *product.operands[1:])]
+        names = [layer.first_names.get(name, name) for name in product.operands]
         arrays = (*names, "down", "sorted_weights", layer.sums.name)
         strides = [one.batch_of(one.operands[1]).strides[0] for one in (product, second)]
         sizes = (

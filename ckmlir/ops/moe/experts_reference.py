@@ -16,6 +16,7 @@ from ckmlir.ops.contraction.sources import moved_sums
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_problem import OWN, ExpertsProblem
 from ckmlir.ops.moe.experts_scales import operator_of
+from ckmlir.ops.moe.experts_weights import as_multiplied
 from ckmlir.ops.moe.moe_sorting import Problem as Sorting
 from ckmlir.ops.moe.moe_sorting import every_expert
 from ckmlir.ops.moe.routing import rows_of_words
@@ -72,7 +73,7 @@ def tolerance(
     relative, reason = 0.0, "nothing to compare"
     for share in shares(made, arrays):
         own = operator_of(share.product).reference(share.product, share.arrays)["c"]
-        moved = 0.0 if a_error is None else _moved(problem, arrays, share, a_error)
+        moved = 0.0 if a_error is None else _moved(problem, arrays, share, a_error, target)
         found = operator_of(share.product)._tolerance(share.product, share.arrays, own, target, moved)
         sizes = np.where(np.isfinite(own), np.abs(own), 0.0).astype(np.float64)
         unsure = np.broadcast_to(found.unspecified, own.shape)
@@ -116,10 +117,12 @@ def magnitudes(problem: ExpertsProblem, arrays: Mapping[str, Array]) -> Array:
     return whole
 
 
-def _moved(problem: ExpertsProblem, arrays: Mapping[str, Array], share: Share, a_error: Array) -> Array:
+def _moved(
+    problem: ExpertsProblem, arrays: Mapping[str, Array], share: Share, a_error: Array, target: Target
+) -> Array:
     """How far sums are off because the elements of A are."""
     errors = _taken(a_error, _rows(problem, problem.a_rows, arrays, share.places))
-    ((a, b),) = matrices(share.product, share.arrays)
+    ((a, b),) = matrices(*as_multiplied(share.product, share.arrays, target))
     wide, across = a.astype(np.float64), b.T.astype(np.float64)
     return moved_sums(wide, errors, across, np.zeros(across.shape))
 

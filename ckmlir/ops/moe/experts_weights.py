@@ -34,8 +34,7 @@ class WeightsGemm(Gemm):
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
         """That of the product of the matrices that the chip multiplies."""
-        made = {one.operand: _multiplied(problem, one, arrays, target)[0] for one in problem.scaling}
-        return super().expected(_plain(problem), {**arrays, **made}, target)
+        return super().expected(*as_multiplied(problem, arrays, target), target)
 
     def _tolerance(
         self,
@@ -53,6 +52,15 @@ class WeightsGemm(Gemm):
             made[one.operand], error = _multiplied(problem, one, arrays, target)
             worst = np.maximum(worst, moved_sums(a, np.zeros(a.shape), made[one.operand], error))
         return super()._tolerance(_plain(problem), made, reference, target, worst + moved, added)
+
+
+def as_multiplied(
+    problem: Problem, arrays: Mapping[str, Array], target: Target
+) -> tuple[Problem, Mapping[str, Array]]:
+    """A product and its arrays, of the matrices that the chip multiplies; as they are where no elements have scales."""
+    scales = [one for one in problem.scaling if one.of_elements]
+    made = {one.operand: _multiplied(problem, one, arrays, target)[0] for one in scales}
+    return (_plain(problem), {**arrays, **made}) if made else (problem, arrays)
 
 
 def _multiplied(problem: Problem, scale: Scale, arrays: Mapping[str, Array], target: Target) -> tuple[Array, Array]:

@@ -11,6 +11,10 @@ With dtype fp8 or i8, x and the matrices have scales: x_scale for each token, ga
 each row of a matrix; every product is multiplied by both. h is in f32, multiplied by the columns' scales `smooth` of
 its expert and quantised with a scale for each entry, as `moe_smoothquant` does (i8 is truncated, fp8 rounded).
 
+Beside x of f16 or bf16 the matrices may be of fp4, i4 or u4 (`b_dtype`), with scales of groups along their rows
+(`b_scale`): elements times their scales are rounded to dtype, as in `moe_gemm`. With `bias` each expert's products of
+gate, up and down have a bias, which is added to the sums before the activation, and before the weight.
+
 Several kernels: `moe_sorting`, two of `moe_gemm`, and what the sum takes (`reduction`, as there). With `between=lds`
 one kernel computes both products: h stays in LDS, and memory adds up y in f32 (`ckmlir.ops.moe.chained`). All grids are
 bounds that follow from t, topk, e and `unit`; nothing is read back to the host.
@@ -21,14 +25,17 @@ beyond the first `local` count as zero too.
 
 Arrays: x (t, hidden); gate, up (e, inter, hidden), down (e, hidden, inter), with `local` instead of e where it is
 given, and with `shuffled` in fragment order; topk_ids (t, topk) i32, weights (t, topk) f32; mask (e) i32 with `local`;
-y (t, hidden). Behind the matrices, in 8 bits: x_scale (t), gate_scale, up_scale (e or local, inter), down_scale (e or
-local, hidden), smooth (e, inter), f32. The operator's own kernel is the first `moe_gemm`.
+y (t, hidden). Behind the matrices, of as many experts: in 8 bits x_scale (t), gate_scale, up_scale (e, inter),
+down_scale (e, hidden), smooth (e, inter), f32; of 4 bits, whose matrices are bytes, gate_scale, up_scale (e, inter,
+groups), down_scale (e, hidden, groups), e8m0 or f32; gate_bias, up_bias (e, inter), down_bias (e, hidden). The
+operator's own kernel is the first `moe_gemm`.
 
 Semantics: CK Tile, example 15_fused_moe.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -41,11 +48,14 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.keys import SHUFFLED
 from ckmlir.ops.contraction.product_operator import ProductOperator
+from ckmlir.ops.dtypes import HALF_BYTES
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.apart import Apart
 from ckmlir.ops.moe.chained import Chained
 from ckmlir.ops.moe.experts_problem import ACCUMULATORS, REDUCTIONS
-from ckmlir.ops.moe.layer_problem import FIRST, LISTS, NARROW, UNITS, LayerProblem, read_layer
+from ckmlir.ops.moe.experts_scales import B_SCALES
+from ckmlir.ops.moe.layer_problem import LISTS, UNITS, LayerProblem, read_layer
+from ckmlir.ops.moe.layer_sums import NARROW
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
@@ -66,7 +76,16 @@ LAYER_KEYS: tuple[Key, ...] = (
     Integer("topk", 2, "experts of each token", minimum=1),
     Integer("hidden", 256, "elements of a row of x and y"),
     Integer("inter", 256, "elements between the two products"),
-    Choice("dtype", "f16", "of x, the matrices and what is between the products; 8 bits with scales", DTYPES),
+    Choice(
+        "dtype", "f16", "of x, what is between the products and, unless b_dtype says otherwise, the matrices; 8 bits "
+        "with scales", DTYPES,
+    ),
+    Choice("b_dtype", None, "of the matrices beside f16 and bf16: 4 bits with scales; default: dtype", HALF_BYTES),
+    Choice(
+        "b_scale", None, "of matrices of 4 bits: of each row, or 128, a scale for so much along it; mx, the default of "
+        "fp4: powers of two for 32", tuple(B_SCALES),
+    ),
+    Choice("bias", None, "type of a bias of each row of the matrices, beside floats; by default there is none", FLOATS),
     Choice("out", None, "of y; by default dtype, f16 of 8 bits", FLOATS),
     Integer(
         "unit",
@@ -92,7 +111,7 @@ LAYER_KEYS: tuple[Key, ...] = (
     ),
     Integer("local", None, "experts whose matrices are there, told by a mask; by default all", minimum=1),
     ExpressionKey("op", "silu(gate) * up", "what is between the products, of gate and up or of acc", ACCUMULATORS),
-)
+)  # fmt: skip
 
 
 class FusedMoe(ProductOperator[LayerProblem]):
@@ -137,7 +156,7 @@ class FusedMoe(ProductOperator[LayerProblem]):
     # -- what is queued ------------------------------------------------------------------------------------------------
 
     def arrays(self, problem: LayerProblem) -> tuple[ArraySpec, ...]:
-        return (problem.x, *problem.matrices, *problem.scales, *problem.routing, *problem.mask, problem.y)
+        return (problem.x, *problem.matrices, *problem.beside, *problem.routing, *problem.mask, problem.y)
 
     def launch(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> Launch:
         return NOTHING if self.writes_nothing(problem) else _way(problem).launch(problem.on(target), spec, target)
@@ -161,31 +180,37 @@ class FusedMoe(ProductOperator[LayerProblem]):
     def _values(self, problem: LayerProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
         """Those of the steps; matrices, or their scales, such that results are about as large as x."""
         second = array.name.startswith("down")
-        own, names = (problem.second, problem.second_names) if second else (problem.first, FIRST)
+        own, names = (problem.second, problem.second_names) if second else (problem.first, problem.first_names)
         size = max(own.product.k, 1) ** -0.5
-        if array in problem.scales:
+        if array in problem.beside and own.product.dtype in NARROW:
             found: Array = generator.uniform(0.5, 1.5, array.shape)
             if array in problem.between.arrays:
                 return found
             whole = 64 if own.product.dtype == "i8" else 1
             return found / whole if array.name == "x_scale" else found * size / whole
-        if array not in (problem.x, *problem.matrices):
+        if array not in (problem.x, *problem.matrices, *problem.beside):
             return MOE_SORTING._values(problem.sorting, array, generator)
-        theirs = {here: name for name, here in names.items()}
-        values = MOE_GEMM._values(own, replace(array, name=theirs.get(array.name, array.name)), generator)
-        scaled = array.name == "x" or problem.scales
+        name = next(one.name for one in own.arrays() if names.get(one.name, one.name) == array.name)
+        values = MOE_GEMM._values(own, replace(array, name=name), generator)
+        scaling = [one.name for one in own.product.scaling]
+        if name in scaling:  # which may be powers of two
+            return values * 2.0 ** round(math.log2(size))
+        scaled = array not in problem.matrices or scaling or own.product.dtype in NARROW
         return values if scaled else values * np.float32(size)
 
     def reference(self, problem: LayerProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """y in float64, of what is between the products rounded to dtype; 8-bit floats are those of the OCP."""
+        """y in float64, of what is between the products and matrices of 4 bits times their scales, rounded to dtype;
+        8-bit floats are those of the OCP.
+        """
         return self.expected(problem, arrays, get_target("gfx950"))
 
     def expected(self, problem: LayerProblem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
         routing = self._routing(problem, arrays)
         lists = _lists(problem, arrays, routing)
-        inter = experts_reference.result(problem.first, problem.first_arrays(arrays, lists))
+        inter = experts_reference.expected(problem.first, problem.first_arrays(arrays, lists), target)
         rows = problem.between.rows(inter, np.zeros_like(inter), {**arrays, **routing, **lists}, target)
-        return {"y": experts_reference.result(problem.second, problem.second_arrays(arrays, lists, rows.arrays))}
+        second = problem.second_arrays(arrays, lists, rows.arrays)
+        return {"y": experts_reference.expected(problem.second, second, target)}
 
     def tolerances(
         self, problem: LayerProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
@@ -197,7 +222,7 @@ class FusedMoe(ProductOperator[LayerProblem]):
         lists = _lists(problem, arrays, routing)
         first = replace(problem.first, product=replace(problem.first.product, out="f32"))
         own = problem.first_arrays(arrays, lists)
-        exact = experts_reference.result(first, own)
+        exact = experts_reference.expected(first, own, target)
         found = experts_reference.tolerance(first, own, exact, target)
         sizes = np.where(np.isfinite(exact), np.abs(exact), 0.0)
         error = np.where(found.unspecified, np.inf, found.atol + found.rtol * sizes)

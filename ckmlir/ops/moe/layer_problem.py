@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,9 +11,12 @@ from msgspec.structs import replace
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, find_array
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
+from ckmlir.ops.dtypes import HALF_BYTES
 from ckmlir.ops.moe.between import INTER, AsComputed, Between, Quantised
 from ckmlir.ops.moe.experts_copies import FILLED_UNIT, PAST_UNIT, fill_units, units_go_past_lds
 from ckmlir.ops.moe.experts_problem import BY_WORKSPACE, ExpertsProblem
+from ckmlir.ops.moe.experts_scales import WIDE, packed_bytes
+from ckmlir.ops.moe.layer_sums import NARROW, WEIGHTS, first_sums, second_sums
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_smoothquant import OPERATOR as MOE_SMOOTHQUANT
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
@@ -30,15 +32,13 @@ WORD = 4
 """Bytes of a place of a list."""
 LISTS = ("sorted_ids", "sorted_weights", "expert_ids", "totals", "entry_ids")
 """Workspaces that `moe_sorting` fills."""
-FIRST = {"a": "x", "b": "gate", "c": INTER, "d0": "x_scale", "d1": "gate_scale", "d2": "up_scale"}
-"""What the first products' arrays are called here, where that is something else."""
+_FIRST = {
+    "a": "x", "b": "gate", "c": INTER, "scale_b": "gate_scale", "scale_gate": "gate_scale", "scale_up": "up_scale",
+}  # fmt: skip
+"""What the first products' arrays but D tensors are called here, where that is something else."""
 SUMS = "sums"
 """What memory adds up in f32 where y is of another type."""
-_SECOND = {"b": "down", "d0": "sorted_weights", "c": "y", **{name: name for name in LISTS}}
-WEIGHTED = {"op": "acc * d0", "d": "f32", "d_kind": "place"}
-WEIGHTED_AND_SCALED = {"op": "acc * d0 * d1 * d2", "d": "f32,f32,f32", "d_kind": "place,column,row"}
-NARROW = ("fp8", "i8")
-"""Types whose products take scales."""
+_SECOND = {"b": "down", "c": "y", "scale_b": "down_scale", **{name: name for name in LISTS}}
 
 
 class LayerProblem(Struct, frozen=True):
@@ -49,6 +49,7 @@ class LayerProblem(Struct, frozen=True):
         between: what becomes of the first products' rows before the second take them.
         front: what finds the routing; None where it is given.
         out: the type of y.
+        first_sides, second_sides: what the D tensors of the products are called here.
         chained: whether one kernel computes both products (`ckmlir.ops.moe.chained`).
         open_unit: whether a chip may take another unit, since no request names one.
     """
@@ -58,6 +59,8 @@ class LayerProblem(Struct, frozen=True):
     second: ExpertsProblem
     between: Between
     out: str
+    first_sides: tuple[str, ...]
+    second_sides: tuple[str, ...]
     chained: bool = False
     front: Any = None
     open_unit: bool = False
@@ -77,23 +80,34 @@ class LayerProblem(Struct, frozen=True):
         return replace(self, sorting=replace(self.sorting, unit=unit), first=first, second=second, open_unit=False)
 
     @property
+    def first_names(self) -> Mapping[str, str]:
+        """What the first products' arrays are called here, where that is something else."""
+        return {**_FIRST, **{f"d{place}": name for place, name in enumerate(self.first_sides)}}
+
+    @property
     def second_names(self) -> Mapping[str, str]:
         """What the second products' arrays are called here, where that is something else."""
-        return {**_SECOND, **self.between.second}
+        return {**_SECOND, **self.between.second, **{f"d{place}": name for place, name in enumerate(self.second_sides)}}
 
     @property
     def matrices(self) -> tuple[ArraySpec, ...]:
         """The experts' arrays."""
         first, second = self.first.product, self.second.product
-        found = [self._named(self.first, name, FIRST) for name in first.operands[1:]]
+        found = [self._named(self.first, name, self.first_names) for name in first.operands[1:]]
         return (*found, self._named(self.second, second.operands[1], self.second_names))
 
     @property
-    def scales(self) -> tuple[ArraySpec, ...]:
-        """Those of 8-bit rows and matrices, and what is between the products takes."""
-        first = [self._named(self.first, one.name, FIRST) for one in self.first.product.side]
-        second = [self._named(self.second, one.name, self.second_names) for one in self.second.product.side[2:]]
+    def beside(self) -> tuple[ArraySpec, ...]:
+        """Scales of rows and matrices, biases, and what is between the products takes."""
+        first = [self._named(self.first, name, self.first_names) for name in _beside(self.first)]
+        second = [self._named(self.second, name, self.second_names) for name in self._given_to_second]
         return (*first, *second, *self.between.arrays)
+
+    @property
+    def _given_to_second(self) -> tuple[str, ...]:
+        """Arrays beside the second products' matrices that no step of the layer makes."""
+        made = {*LISTS, *(one.name for one in self.between.workspaces)}
+        return tuple(name for name in _beside(self.second) if self.second_names[name] not in made)
 
     @property
     def routing(self) -> tuple[ArraySpec, ...]:
@@ -108,7 +122,7 @@ class LayerProblem(Struct, frozen=True):
     @property
     def x(self) -> ArraySpec:
         """The rows of tokens."""
-        return self._named(self.first, "a", FIRST)
+        return self._named(self.first, "a", self.first_names)
 
     @property
     def y(self) -> ArraySpec:
@@ -125,20 +139,19 @@ class LayerProblem(Struct, frozen=True):
     @property
     def inter(self) -> ArraySpec:
         """What is between the products."""
-        return self._named(self.first, "c", FIRST)
+        return self._named(self.first, "c", self.first_names)
 
     def first_arrays(self, arrays: Mapping[str, Array], lists: Mapping[str, Array]) -> dict[str, Array]:
         """The arrays of the first products by the names of their operator."""
-        product = self.first.product
-        names = ("a", *product.operands[1:], *(one.name for one in product.side))
-        return {**{name: arrays[FIRST.get(name, name)] for name in names}, **lists}
+        names = (*self.first.product.operands, *_beside(self.first))
+        return {**{name: arrays[self.first_names.get(name, name)] for name in names}, **lists}
 
     def second_arrays(
         self, arrays: Mapping[str, Array], lists: Mapping[str, Array], rows: Mapping[str, Array]
     ) -> dict[str, Array]:
         """The arrays of the second products by the names of their operator; `rows` are what is between."""
-        given = {one.name: arrays[self.second_names[one.name]] for one in self.second.product.side[2:]}
-        return {"b": arrays["down"], "d0": lists["sorted_weights"], **given, **rows, **lists}
+        given = {name: arrays[self.second_names[name]] for name in self._given_to_second}
+        return {"b": arrays["down"], "d0": lists[WEIGHTS], **given, **rows, **lists}
 
     @staticmethod
     def _named(problem: ExpertsProblem, name: str, names: Mapping[str, str]) -> ArraySpec:
@@ -154,22 +167,25 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
     unit = values["unit"] or _unit(t * topk, e, values["shuffled"] or 0)
     preshuffled = {"shuffled": values["shuffled"], "schedule": PRESHUFFLE if values["shuffled"] else None}
     narrow, chained = values["dtype"] in NARROW, values["between"] == "lds"
+    _check_matrices(values)
     if chained:
         _check_chained(values)
         chained = values["inter"] > 0  # with inter=0 zeros are still weighted, and 0 times NaN is NaN
-    common = {"t": t, "e": experts, "topk": topk, "unit": unit, "dtype": values["dtype"], **preshuffled}
+    own = {name: values[name] for name in ("dtype", "b_dtype", "b_scale")}
+    common = {"t": t, "e": experts, "topk": topk, "unit": unit, **own, **preshuffled}
+    of_first, of_second = first_sums(values), second_sums(values)
     listed = not chained and values["reduction"] != "atomic"
     sorting = MOE_SORTING.problem(
         t=t, e=e, k=topk, unit=unit, local=local is not None, most=local, entry_ids=listed or narrow,
     )  # fmt: skip
     first = MOE_GEMM.problem(
         **common, n=values["inter"], k=values["hidden"], a_rows="token", c_rows="entry",
-        **(_scaled(values["op"]) if narrow else {"op": values["op"], "out": values["dtype"]}),
+        out="f32" if narrow else values["dtype"], **of_first.keys,
     )  # fmt: skip
     second = MOE_GEMM.problem(
         **common, n=values["hidden"], k=values["inter"], a_rows="entry", c_rows="token", entry_ids=listed,
         **({"out": "f32", "reduction": "atomic"} if chained else {name: values[name] for name in ("out", "reduction")}),
-        **(WEIGHTED_AND_SCALED if narrow else WEIGHTED),
+        **of_second.keys,
     )  # fmt: skip
     between: Between = AsComputed(values["dtype"])
     if narrow:
@@ -181,7 +197,24 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
     out = values["out"] or (values["dtype"] if chained else second.product.out)
     fits = WORD * FILLED_UNIT * most_units(t * topk, experts, FILLED_UNIT) <= MAXIMUM_ARRAY_BYTES
     open_unit = values["unit"] is None and unit == UNITS[-1] and fits and not chained
-    return LayerProblem(sorting, first, second, between, out, chained, front, open_unit)
+    sides = of_first.sides, of_second.sides
+    return LayerProblem(sorting, first, second, between, out, *sides, chained, front, open_unit)
+
+
+def _check_matrices(values: Mapping[str, Any]) -> None:
+    """Raises RequestError for matrices of another type than x, or biases, that the rest does not go with."""
+    dtype, of_matrices = values["dtype"], values["b_dtype"]
+    if of_matrices is None and values["b_scale"] is not None:
+        right = "|".join(HALF_BYTES)
+        raise RequestError(f"b_scale={values['b_scale']}: of matrices of 4 bits; expected b_dtype={right} as well")
+    if of_matrices is not None:
+        if dtype not in WIDE:
+            why = f"beside b_dtype={of_matrices} x is of 16 bits"
+            raise RequestError(f"dtype={dtype}: {why}; expected {'|'.join(WIDE)}")
+        for name in ("hidden", "inter"):
+            packed_bytes(values[name], of_matrices, name)
+    if values["bias"] is not None and dtype in NARROW:
+        raise RequestError(f"bias={values['bias']}: products of dtype={dtype} have scales alone; expected nothing")
 
 
 def _check_chained(values: Mapping[str, Any]) -> None:
@@ -189,18 +222,18 @@ def _check_chained(values: Mapping[str, Any]) -> None:
     if values["dtype"] in NARROW:
         why = "a row between the products has one scale, and a workgroup a part of the row"
         raise RequestError(f"dtype={values['dtype']}: {why}; expected {'|'.join(FLOATS)}, or between=memory")
-    if values["shuffled"]:
-        raise RequestError(f"shuffled={values['shuffled']}: between=lds takes plain matrices; expected nothing")
+    for name in ("shuffled", "b_dtype", "bias"):
+        if values[name]:
+            plain = "plain matrices of x's type, without biases"
+            raise RequestError(f"{name}={values[name]}: between=lds takes {plain}; expected nothing")
     if values["reduction"] in BY_WORKSPACE:
         raise RequestError(f"reduction={values['reduction']}: with between=lds memory adds the sums; expected atomic")
 
 
-def _scaled(op: str) -> dict[str, object]:
-    """An expression of sums with the scales of their rows and columns."""
-    scales = {"gate": "d0 * d1", "up": "d0 * d2", "acc": "d0 * d1"}
-    found = re.sub(r"\b(gate|up|acc)\b", lambda name: f"({name[0]} * {scales[name[0]]})", op)
-    kinds = [kind for name, kind in (("d0", "column"), ("d1", "row"), ("d2", "row")) if name in found]
-    return {"op": found, "d": ",".join(["f32"] * len(kinds)), "d_kind": ",".join(kinds), "out": "f32"}
+def _beside(problem: ExpertsProblem) -> tuple[str, ...]:
+    """Names of a product's arrays beside its operands: D tensors and scales of matrices."""
+    product = problem.product
+    return (*(one.name for one in product.side), *(one.name for one in product.scaling))
 
 
 def _unit(entries: int, experts: int, columns: int) -> int:

@@ -47,7 +47,7 @@ class MoeLayer(FusedMoe):
         return read_layer(values, front)
 
     def arrays(self, problem: LayerProblem) -> tuple[ArraySpec, ...]:
-        return (problem.x, *problem.matrices, *problem.scales, _logits(problem), *problem.mask, problem.y)
+        return (problem.x, *problem.matrices, *problem.beside, _logits(problem), *problem.mask, problem.y)
 
     def steps(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
         found = super().steps(problem, spec, target)

@@ -1,0 +1,64 @@
+"""What a layer of experts makes of the sums of its products: activation, scales, biases and weights, as an expression
+of `moe_gemm` with D tensors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ckmlir.ops.moe.between import SCALES
+
+NARROW = ("fp8", "i8")
+"""Types whose products take scales of rows and columns."""
+WEIGHTS = "sorted_weights"
+_KINDS = {"x_scale": "column", SCALES: "column", WEIGHTS: "place"}
+"""Of D tensors; others are a row of each expert."""
+_FIRST = ("x_scale", "gate_scale", "up_scale", "gate_bias", "up_bias")
+_SECOND = (WEIGHTS, SCALES, "down_scale", "down_bias")
+
+
+class Sums(NamedTuple):
+    """What becomes of the sums of a product.
+
+    Attributes:
+        keys: of `moe_gemm`: the expression and its D tensors.
+        sides: what the D tensors are called in a layer, in their order.
+    """
+
+    keys: Mapping[str, str]
+    sides: tuple[str, ...]
+
+
+def first_sums(values: Mapping[str, Any]) -> Sums:
+    """Of gate and up, by the keys of a layer: the activation of sums with their scales or biases."""
+    matrices = {"gate": "gate", "up": "up", "acc": "gate"}
+
+    def whole(found: re.Match[str]) -> str:
+        name, own = found[0], matrices[found[0]]
+        if values["dtype"] in NARROW:
+            return f"({name} * x_scale * {own}_scale)"
+        return f"({name} + {own}_bias)" if values["bias"] else name
+
+    return _numbered(re.sub(r"\b(gate|up|acc)\b", whole, values["op"]), _FIRST, values["bias"])
+
+
+def second_sums(values: Mapping[str, Any]) -> Sums:
+    """Of down: with scales or biases, times the weights of entries."""
+    text = f"(acc + down_bias) * {WEIGHTS}" if values["bias"] else f"acc * {WEIGHTS}"
+    if values["dtype"] in NARROW:
+        text += f" * {SCALES} * down_scale"
+    return _numbered(text, _SECOND, values["bias"])
+
+
+def _numbered(text: str, names: tuple[str, ...], bias: str | None) -> Sums:
+    """An expression with the names of a layer's arrays, which become D tensors where it has them."""
+    sides = tuple(name for name in names if re.search(rf"\b{name}\b", text))
+    for place, name in enumerate(sides):
+        text = re.sub(rf"\b{name}\b", f"d{place}", text)
+    types = (bias if bias and name.endswith("_bias") else "f32" for name in sides)
+    keys = {"op": text}
+    if sides:
+        keys |= {"d": ",".join(types), "d_kind": ",".join(_KINDS.get(name, "row") for name in sides)}
+    return Sums(keys, sides)
