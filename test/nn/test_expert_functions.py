@@ -94,9 +94,9 @@ LIMITED = "minimum(gate, 7) * sigmoid(1.702 * minimum(gate, 7)) * (clamp(up, -7,
 @pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
 @pytest.mark.parametrize("powers", [True, False])
 def test_experts_of_4_bits(session: nn.Session, put: Put, powers: bool) -> None:
-    """MXFP4 matrices with biases and an activation with limits, and such with f32 scales of 128: rows of down have one
-    of them, whose length is that of gate's alone."""
-    hidden, inter, group = (72, 48, 32) if powers else (136, 48, 128)
+    """MXFP4 matrices with biases and an activation with limits, and such with f32 scales of 128: rows of gate have one
+    of them, and down alone says for how many elements."""
+    hidden, inter, group = (72, 48, 32) if powers else (48, 136, 128)
     generator = np.random.default_rng(7)
     sizes = {"gate": (E, inter, hidden), "up": (E, inter, hidden), "down": (E, hidden, inter)}
     x, logits, codes, scales, wide = normal(3, hidden), normal(3, E), {}, {}, {}
