@@ -9,6 +9,7 @@ from operator_runner import CHIPS, agree
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.contraction.few_rows import ALONE
 from ckmlir.ops.contraction.low_blocks import low_blocks, weight_bits
 from ckmlir.ops.contraction.wishes import MOST_ROWS_OF_WEIGHTS
 from ckmlir.targets import get_target
@@ -52,6 +53,17 @@ def test_nothing_is_spilled(chip: str, keys: dict[str, Any]) -> None:
         kernel = compile_kernel(INT4, spec, target)
         found = kernel.code_object.kernel(kernel.kernel_name).metadata
         assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("m", "n"), [(16, 2880), pytest.param(1, 64, marks=pytest.mark.full)])
+def test_scales_of_steps_in_which_k_ends_are_not_kept_in_lanes(m: int, n: int) -> None:
+    target, operator = get_target("gfx950"), find_operator("gemm_fp4")
+    spec = operator.spec(operator.problem(m=m, n=n, k=2880, dtype="bf16"), target)
+    kernel = compile_kernel(operator, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+    whole = operator.spec(operator.problem(m=m, n=n, k=2816, dtype="bf16"), target)
+    assert (spec.schedule != ALONE, whole.schedule) == (True, ALONE)
 
 
 @pytest.mark.parametrize(("name", "chip", "keys"), [
