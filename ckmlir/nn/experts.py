@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -151,9 +152,10 @@ class _Layer:
             raise DeviceError(f"x: elements are {dtype}; expected {', '.join((*FLOATS, *NARROW))}")
         self.result = dtype if dtype in FLOATS else "f16"
         self.gated = matrices["up"] is not None
-        packed = "fp4" if scales and dtype in WIDE else None
+        given = _by_name("scales", scales)
+        packed = "fp4" if given and dtype in WIDE else None
         wanted = SCALES if dtype in NARROW else OF_FOUR_BITS if packed else ()
-        beside = self._beside("scales", scales or {}, wanted, "none, or of 4 bits " if packed else "")
+        beside = self._beside("scales", given, wanted, "none, or of 4 bits " if packed else "")
         read = {name: call.read(name, one, packed) for name, one in matrices.items() if one is not None or name != "up"}
         kind = packed or dtype
         gate = read["gate"].require(ndim=3, dtype=kind).contiguous()
@@ -179,12 +181,18 @@ class _Layer:
     def set_sums(self, activation: str, op: str | None, biases: Mapping[str, Any] | None) -> None:
         """Take note of what becomes of the sums. Raises DeviceError for what is no activation, expression or bias."""
         word("activation", activation, ACTIVATIONS)
-        if op is not None and not isinstance(op, str):
+        if op is None:
+            op = f"{activation}(gate) * up" if self.gated else f"{activation}(acc)"
+        if not isinstance(op, str):
             raise DeviceError(f"op={shown(op)}: expected an expression, such as silu(gate) * up")
-        self.keys["op"] = op or (f"{activation}(gate) * up" if self.gated else f"{activation}(acc)")
+        wrong = re.search(r"\bacc\b" if self.gated else r"\b(gate|up)\b", op)
+        if wrong:
+            able = "gate and up, since there are both" if self.gated else "acc, since there is no up"
+            raise DeviceError(f"op={shown(op)}: it names {wrong[0]}; expected {able}")
+        self.keys["op"] = op
         if biases is None:
             return
-        found = self._beside("biases", biases, BIASES)
+        found = self._beside("biases", _by_name("biases", biases), BIASES)
         for name, one in found.items():
             of_matrix = self.arrays[name.removesuffix("_bias")].shape[:2]
             one.require(shape=of_matrix, dtype=found["gate_bias"].dtype)
@@ -194,9 +202,10 @@ class _Layer:
     def _beside(self, what: str, given: Mapping[str, Any], names: Sequence[str], other: str = "") -> dict[str, Given]:
         """Arrays by name, all that there are to be. Raises DeviceError for others, which says what else may be."""
         wanted = [name for name in names if self.gated or not name.startswith("up_")]
-        if sorted(given) != sorted(wanted):
+        if set(given) != set(wanted):
             expected = other + (", ".join(wanted) or "none")
-            raise DeviceError(f"{what}: {', '.join(given) or 'none'} for {self.x.dtype}; expected {expected}")
+            names = ", ".join(map(str, given)) or "none"
+            raise DeviceError(f"{what}: {names} for {self.x.dtype}; expected {expected}")
         return {name: self.call.read(name, given[name]).contiguous() for name in wanted}
 
     def require_tokens(self, routing: Given) -> None:
@@ -219,6 +228,13 @@ class _Layer:
         outputs = self.call.outputs(out, y=(self.x.shape, self.result))
         inputs = {**self.arrays, **routing}
         return outputs.of(self.call.run(operator, {**self.keys, **keys}, inputs, outputs.given, varying=("t",)))
+
+
+def _by_name(what: str, given: Any) -> Mapping[str, Any]:
+    """Arrays by name, none for None. Raises DeviceError for anything but a mapping."""
+    if given is not None and not isinstance(given, Mapping):
+        raise DeviceError(f"{what}: found {type(given).__name__}; expected a mapping of names to arrays")
+    return given or {}
 
 
 def _common(words: Sequence[Sequence[str]]) -> str:

@@ -142,6 +142,15 @@ def test_what_layers_refuse(session: nn.Session) -> None:
         nn.moe(x, gate, None, down, logits, 2, biases=dict.fromkeys(("gate_bias", "down_bias"), normal(E, INTER)))
     with pytest.raises(DeviceError, match="op=3: expected an expression"):
         nn.moe(x, gate, up, down, logits, 2, op=3)
+    with pytest.raises(DeviceError, match=r"op=silu\(acc\): it names acc; expected gate and up, since there are both"):
+        nn.moe(x, gate, up, down, logits, 2, op="silu(acc)")
+    with pytest.raises(DeviceError, match="it names gate; expected acc, since there is no up"):
+        nn.moe(x, gate, None, down, logits, 2, op="silu(gate)")
+    for other in ("scales", "biases"):
+        with pytest.raises(DeviceError, match=f"{other}: found list; expected a mapping of names to arrays"):
+            nn.moe(x, gate, up, down, logits, 2, **{other: [weights]})
+    with pytest.raises(DeviceError, match="biases: 1, gate_bias for f16; expected gate_bias, up_bias, down_bias"):
+        nn.moe(x, gate, up, down, logits, 2, biases={1: logits, "gate_bias": logits})
     codes, groups = np.zeros((E, INTER, HIDDEN // 2), np.uint8), np.ones((E, INTER, 1), np.float32)
     down_codes, down_groups = np.zeros((E, HIDDEN, INTER // 2), np.uint8), np.ones((E, HIDDEN, 2), np.float32)
     scales = {"gate_scale": groups, "down_scale": down_groups.astype(ml_dtypes.float8_e8m0fnu)}
