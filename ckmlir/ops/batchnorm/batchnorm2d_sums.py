@@ -156,7 +156,7 @@ class SumsProblem(Struct, frozen=True, dict=True):
     @property
     def row_bytes(self) -> int:
         """The largest distance of neighbouring rows, or images, of any array."""
-        return max(one.strides[0] * find_dtype(one.dtype).bytes for one in self.operands)
+        return max(map(_row_bytes, self.operands))
 
     @property
     def reached(self) -> int:
@@ -319,6 +319,10 @@ class Batchnorm2dSums(Operator[SumsProblem, SumsSpec]):
         return Launch((counts[0], problem.parts, 1), (spec.waves * WAVE_SIZE, 1, 1), arguments)
 
 
+def _row_bytes(operand: Operand) -> int:
+    return operand.strides[0] * find_dtype(operand.dtype).bytes
+
+
 def sums_error(images: Images, sizes: Array) -> Array:
     """How far sums in f64 of any order are off at most, whose summands' magnitudes add up to `sizes`, with the error of
     a reference in float64."""
@@ -339,8 +343,11 @@ def check_sums(problem: SumsProblem) -> SumsProblem:
     if problem.parts * images.c > MAXIMUM_SIZE:
         raise RequestError(f"split={problem.split}: {problem.parts * images.c} sums; kernels count to {MAXIMUM_SIZE}")
     if not problem.reached:
-        rows, most = f"{problem.tile[1]} rows, which a tile has", MAXIMUM_REACH // problem.tile[1]
-        raise RequestError(f"{rows}, {problem.row_bytes} bytes apart span 2 GiB; expected at most {most}")
+        widest = max(problem.operands, key=_row_bytes)
+        key, pitch, rows = stride_key(widest.name), widest.strides[0], problem.tile[1]
+        what = f"{rows} {'row' if images.last else 'image'}{'s' * (rows > 1)} of {widest.name}"
+        most = MAXIMUM_REACH // (rows * find_dtype(widest.dtype).bytes)
+        raise RequestError(f"{key}={pitch}: {what} would span 2 GiB; expected at most {most}")
     return problem
 
 
