@@ -380,7 +380,10 @@ def _dtype(what: str, dtype: Any, target: Target, packed: str | None = None) -> 
         return packed
     if name == "uint8":
         held = ", ".join(PACKED_TYPES)
-        raise DeviceError(f"{what}: bytes may hold {held}; say which, as nn.cast(x, 'f32', packed='fp4')")
+        raise DeviceError(
+            f"{what}: bytes may hold {held}; say which, as nn.cast(x, 'f32', packed='fp4'). Scales that are powers of "
+            "two are float8_e8m0fnu: view them as that"
+        )
     for known in (*DTYPES, POWER.name):
         try:
             if numpy_dtype(known, target).name == name:

@@ -62,9 +62,7 @@ def check_scales(fields: dict[str, Any]) -> None:
     if fields["scale"] is None:
         fields["scale"] = 1 / math.sqrt(fields["d"])
     if fields["scale"] <= 0:
-        raise RequestError(
-            f"scale={fields['scale']}: the softmax takes row maxima before scaling; expected a positive number"
-        )
+        raise RequestError(f"scale={fields['scale']}: expected a positive number")
 
 
 def check_apart(values: Mapping[str, Any], key: str, *others: str) -> None:
