@@ -2,6 +2,7 @@
 
 | module | holds |
 |---|---|
+| `problem.py` | what requests of training and gradients come to |
 | `images.py` | how images lie, channels last or first, and the keys that say so |
 | `statistics.py` | statistics and gradients in NumPy, and how far kernels may be from them |
 | `channels.py`, `channels_kernel.py` | what kernels share that make numbers of channels from the sums of all parts |

@@ -22,16 +22,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.batchnorm import statistics
 from ckmlir.ops.batchnorm.batchnorm2d_sums import OPERATOR as SUMS
-from ckmlir.ops.batchnorm.batchnorm2d_sums import OUTPUTS, SumsProblem, check_sums
+from ckmlir.ops.batchnorm.batchnorm2d_sums import OUTPUTS, check_sums
 from ckmlir.ops.batchnorm.channels import (
     F32_BYTES,
     PARTS,
@@ -46,13 +44,12 @@ from ckmlir.ops.batchnorm.images import (
     ACTIVATION,
     PARAMS,
     RESIDUAL,
-    Images,
-    activated,
     image_keys,
     pitch_of,
     read_images,
     stride_key,
 )  # fmt: skip
+from ckmlir.ops.batchnorm.problem import RUNNING, STATISTICS, Batchnorm2dProblem
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator, Run, Step
@@ -64,80 +61,6 @@ from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.arrays import Operand
 from ckmlir.ops.tensors.mapping import MapProblem
 from ckmlir.targets import Target
-
-RUNNING = ("running_mean", "running_var")
-STATISTICS = ("mean", "inv_std")
-
-
-class Batchnorm2dProblem(Struct, frozen=True, dict=True):
-    """Images to normalise.
-
-    Attributes:
-        dtype, out, params: of x and residual, of y, of gamma and beta.
-        stride, ystride, residual_stride: see `images.py`.
-    """
-
-    images: Images
-    dtype: str
-    out: str
-    params: str
-    stride: int
-    ystride: int
-    residual_stride: int
-    eps: float
-    activation: str
-    residual: bool
-    save_stats: bool
-    running: bool
-    momentum: float
-
-    @cached_property
-    def sums(self) -> SumsProblem:
-        """The first step, of one part."""
-        return SumsProblem(self.images, "moments", (self.dtype,), (self.stride,), 1)
-
-    @property
-    def scaled(self) -> bool:
-        """Whether f32 may not hold squares of x, or differences of its elements."""
-        return self.dtype != "f16"
-
-    @property
-    def between(self) -> tuple[str, ...]:
-        """What its own kernel leaves for the mapping: factors of x, what is taken off, what that is multiplied by."""
-        return ("factor", "middle", "scale") if self.scaled else ("middle", "scale")
-
-    @cached_property
-    def mapping(self) -> MapProblem:
-        """The last step."""
-        images = self.images
-        inputs = [images.images("x", self.dtype, self.stride)]
-        inputs += [images.channels(name, "f32") for name in self.between]
-        inputs.append(images.channels("beta", self.params))
-        if self.residual:
-            inputs.append(images.images("residual", self.dtype, self.residual_stride))
-        y = images.images("y", self.out, self.ystride)
-        return MapProblem(images.shape, tuple(inputs), y, activated(self.linear, self.activation), images.align)
-
-    @property
-    def linear(self) -> str:
-        """What the mapping computes before the activation."""
-        scaled = "x * factor - middle" if self.scaled else "x - middle"
-        return f"({scaled}) * scale + beta" + " + residual" * self.residual
-
-    @cached_property
-    def operands(self) -> tuple[tuple[Operand, str], ...]:
-        """The arrays and their roles."""
-        images = self.images
-        more = [images.images("residual", self.dtype, self.residual_stride)] if self.residual else []
-        running = [images.channels(name, "f32") for name in RUNNING] if self.running else []
-        inputs = [
-            images.images("x", self.dtype, self.stride), *more,
-            *(images.channels(name, self.params) for name in ("gamma", "beta")), *running,
-        ]  # fmt: skip
-        saved = [images.channels(name, "f32") for name in STATISTICS] if self.save_stats else []
-        new = [images.channels(f"new_{name}", "f32") for name in RUNNING] if self.running else []
-        outputs = [images.images("y", self.out, self.ystride), *saved, *new]
-        return (*((one, "in") for one in inputs), *((one, "out") for one in outputs))
 
 
 class Batchnorm2dSpec(ChannelsSpec):

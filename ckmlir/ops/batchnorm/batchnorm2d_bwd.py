@@ -22,16 +22,14 @@ Kernel arguments of its own: sums of parts, inv_std, gamma, scale, shift, slope,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.batchnorm import statistics
 from ckmlir.ops.batchnorm.batchnorm2d_sums import OPERATOR as SUMS
-from ckmlir.ops.batchnorm.batchnorm2d_sums import OUTPUTS, SumsProblem, check_sums
+from ckmlir.ops.batchnorm.batchnorm2d_sums import OUTPUTS, check_sums
 from ckmlir.ops.batchnorm.channels import (
     F32_BYTES,
     PARTS,
@@ -42,7 +40,8 @@ from ckmlir.ops.batchnorm.channels import (
     sums_workspaces,
     uncovered_channels,
 )  # fmt: skip
-from ckmlir.ops.batchnorm.images import ACTIVATIONS, PARAMS, Images, image_keys, pitch_of, read_images, stride_key
+from ckmlir.ops.batchnorm.images import ACTIVATIONS, PARAMS, image_keys, pitch_of, read_images, stride_key
+from ckmlir.ops.batchnorm.problem import BETWEEN, Batchnorm2dBwdProblem
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.operator import NOTHING, Launch, Operator, Run, Step
@@ -51,70 +50,7 @@ from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import f64
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
-from ckmlir.ops.tensors.arrays import Operand
-from ckmlir.ops.tensors.mapping import MapProblem
 from ckmlir.targets import Target
-
-MASK = "where(y > 0, dy, 0)"
-BETWEEN = ("scale", "shift", "slope")
-"""What its own kernel leaves for the mapping."""
-
-
-class Batchnorm2dBwdProblem(Struct, frozen=True, dict=True):
-    """Gradients to compute.
-
-    Attributes:
-        dtype, dy_dtype, params: of x, y and dx, of dy, of gamma and its gradients.
-        stride, dy_stride, ystride, dx_stride: see `images.py`.
-    """
-
-    images: Images
-    dtype: str
-    dy_dtype: str
-    params: str
-    activation: str
-    stride: int
-    dy_stride: int
-    ystride: int
-    dx_stride: int
-
-    @property
-    def masked(self) -> bool:
-        return self.activation == "relu"
-
-    @cached_property
-    def sums(self) -> SumsProblem:
-        """The first step, of one part."""
-        arrays = [(self.dtype, self.stride), (self.dy_dtype, self.dy_stride), (self.dtype, self.ystride)]
-        kind = "masked_gradients" if self.masked else "gradients"
-        dtypes, pitches = zip(*(arrays if self.masked else arrays[:2]), strict=True)
-        return SumsProblem(self.images, kind, dtypes, pitches, 1)
-
-    @property
-    def text(self) -> str:
-        """dx as an expression."""
-        return f"scale * (({MASK if self.masked else 'dy'} - shift) - (x - mean) * slope)"
-
-    @cached_property
-    def mapping(self) -> MapProblem:
-        """The last step."""
-        inputs = [*self.sums.operands, *(self.images.channels(name, "f32") for name in ("mean", *BETWEEN))]
-        dx = self.images.images("dx", self.dtype, self.dx_stride)
-        return MapProblem(self.images.shape, tuple(inputs), dx, self.text, self.images.align)
-
-    @cached_property
-    def operands(self) -> tuple[tuple[Operand, str], ...]:
-        """The arrays and their roles."""
-        images = self.images
-        inputs = [
-            *self.sums.operands,
-            *(images.channels(name, "f32") for name in ("mean", "inv_std")), images.channels("gamma", self.params),
-        ]  # fmt: skip
-        outputs = [
-            images.images("dx", self.dtype, self.dx_stride),
-            *(images.channels(name, self.params) for name in ("dgamma", "dbeta")),
-        ]
-        return (*((one, "in") for one in inputs), *((one, "out") for one in outputs))
 
 
 class Batchnorm2dBwdSpec(ChannelsSpec):

@@ -15,22 +15,19 @@ Without eps a channel may be divided by what rounding leaves of its variance: no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.batchnorm.batchnorm2d_sums import sums_error
 from ckmlir.ops.batchnorm.images import Images, activated
+from ckmlir.ops.batchnorm.problem import Batchnorm2dBwdProblem, Batchnorm2dProblem
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.precision import DENORMAL, UNIT, in_f32, may_overflow
 from ckmlir.ops.tensors.expression import evaluate_exactly, parse
 from ckmlir.ops.tensors.rounding import Bounded, bounded_error, output_tolerance
 from ckmlir.targets import Target
-
-if TYPE_CHECKING:
-    from ckmlir.ops.batchnorm.batchnorm2d import Batchnorm2dProblem
-    from ckmlir.ops.batchnorm.batchnorm2d_bwd import Batchnorm2dBwdProblem
 
 
 class Found(NamedTuple):

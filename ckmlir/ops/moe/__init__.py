@@ -9,6 +9,7 @@
 | `moe_smoothquant.py`, `moe_smoothquant_kernel.py` | the operator that quantises rows for experts |
 | `moe_gemm.py` | the operator that multiplies rows by their experts' matrices |
 | `experts_problem.py`, `experts_scales.py` | what its requests come to, scales of groups among them |
+| `experts_weights.py`, `experts_weights_plans.py` | matrices of 4 bits beside rows of 16: arithmetic, blocks |
 | `experts_plans.py`, `experts_grid.py` | its blocks where a request leaves them open; the grid that these make |
 | `experts_blocks.py` | blocks, and how many of them run at a time |
 | `experts_few_tokens.py` | those for few tokens |
@@ -16,6 +17,7 @@
 | `experts_reference.py` | its results in NumPy, and how far kernels may be from them |
 | `fused_moe.py`, `moe_layer.py` | the operators of whole layers, of a given routing and of a router's logits |
 | `layer_problem.py` | what requests of layers come to |
+| `layer_sums.py` | what a layer makes of the sums of its products, as an expression |
 | `apart.py`, `chained.py` | a layer's products by kernels of their own, or by one kernel |
 | `between.py` | what is between the products: rows as computed, or quantised |
 
