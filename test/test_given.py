@@ -129,6 +129,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., object], Mapping[str, object]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_argument_of_another_kind_is_refused_or_does(name: str) -> None:
     function, right = FUNCTIONS[name]
@@ -142,6 +143,7 @@ def test_an_argument_of_another_kind_is_refused_or_does(name: str) -> None:
                 raise AssertionError(f"{name}({what}={wrong!r}): {error!r}") from error
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_say_what_they_were_given_wrong(name: str) -> None:
     operator = find_operator(name)

@@ -50,7 +50,7 @@ def compile_copy(chip: str, dtype: str, *, waves: int = 2, tile: tuple[int, int]
     return compile_traced(copied)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("dtype", "waves", "tile"), [
     ("f16", 2, TILE), ("f16", 1, TILE), ("f32", 2, TILE), ("i8", 2, TILE), ("f16", 4, (8, 256)), ("f16", 4, (4, 32)),

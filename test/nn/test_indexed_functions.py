@@ -17,6 +17,7 @@ Put = Callable[[Array], Any]
 homes = pytest.mark.parametrize("put", WITH_TENSORS.values(), ids=WITH_TENSORS)
 
 
+@pytest.mark.one_in(2)
 @homes
 @pytest.mark.parametrize("descending", [pytest.param(False, marks=pytest.mark.full), True])
 def test_sort_and_argsort(session: nn.Session, put: Put, descending: bool) -> None:
@@ -53,6 +54,7 @@ def test_sums_of_segments(session: nn.Session, put: Put) -> None:
     assert nn.segment_sum(put(x), put(offsets[:1])).shape == (0, 3, 4)
 
 
+@pytest.mark.one_in(2)
 @homes
 @pytest.mark.parametrize("op", ["add", "store"])
 def test_scattered_rows(session: nn.Session, put: Put, op: str) -> None:

@@ -44,7 +44,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("function", CALLS)
 @pytest.mark.parametrize("view", VIEWS)
 def test_tensors_with_gaps_are_as_good_as_arrays_with_gaps(session: nn.Session, view: str, function: str) -> None:
@@ -98,7 +98,7 @@ def faked() -> Any:
         return nn.softmax(torch.ones(4, 8))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("call, message", [
     (traced(torch.vmap), "a tensor without memory"), (traced(torch.func.grad), "a tensor without memory"),
     (faked, "a tensor without memory"), (lambda: nn.softmax(torch.ones(2, 4, device="meta")), "an array on meta"),
@@ -146,6 +146,7 @@ def test_arrays_by_dlpack(session: nn.Session, view: Callable[[Array], Array]) -
     np.testing.assert_array_equal(nn.asarray(Exported(view(X))).numpy(), view(X))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("length", [0, 1, 3])
 def test_dimensions_without_neighbours_have_any_stride(session: nn.Session, length: int) -> None:
     """Backwards, or repeated: NumPy and PyTorch call an array contiguous whatever such a stride is."""

@@ -191,6 +191,7 @@ def test_sizes_beside_which_no_typical_one_fits(monkeypatch: pytest.MonkeyPatch)
         np.testing.assert_array_equal(exact(nn.elementwise("a + 0", x)), exact(x))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx950"])
 def test_other_chips(chip: str) -> None:
     x, weight = normal(5, 16), normal(8, 16)

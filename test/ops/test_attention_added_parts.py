@@ -77,6 +77,7 @@ class Ceiling(ScorePart):
         return AtMost()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx950"])
 def test_a_score_part(chip: str) -> None:
     operator, target = FmhaFwd((*PARTS, Ceiling)), get_target(chip)

@@ -102,6 +102,7 @@ MASKED: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("chip", "keys"), [*MASKED[:2], *(pytest.param(*one, marks=pytest.mark.full) for one in MASKED[2:])], ids=str
 )

@@ -55,7 +55,7 @@ ATOMIC: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(WORKSPACE)))))
 def test_parts_through_a_workspace(chip: str, number: int) -> None:
     """Ragged sizes, one size and number of parts each in turn; more parts than K has steps are fewer."""
@@ -65,7 +65,7 @@ def test_parts_through_a_workspace(chip: str, number: int) -> None:
     agree(name, chip, m=m, n=n, k=k, split_k=(2, 3, 50)[place % 3], **keys)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(ATOMIC)))))
 def test_parts_by_atomics(chip: str, number: int) -> None:
     """The same, where the chip can; columns of 16 bits in pairs."""
@@ -142,6 +142,7 @@ def test_parts_that_one_address_does_not_reach_have_no_shares() -> None:
     assert [(one.field, one.value) for one in reasons] == [("shares", 16)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_shares_of_parts_that_lie_between_one_another(chip: str) -> None:
     """Neighbouring elements are of different parts, and what lies behind the last part is not added."""
@@ -167,7 +168,7 @@ SUMS: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(SUMS)))))
 def test_sums_of_parts(chip: str, number: int) -> None:
     """The second kernel alone: shapes, strides, D tensors that broadcast."""

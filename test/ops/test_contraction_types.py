@@ -41,7 +41,7 @@ def cases() -> list[Any]:
     return found
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("chip", "dtype", "out", "layout", "size"), cases())
 def test_products(chip: str, dtype: str, out: str, layout: str, size: str) -> None:
     """C = A·B."""
@@ -65,7 +65,7 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     ("chip", "name", "dtype", "keys", "checks"),
     [(*one, "all" if number % 6 == 0 else "") for number, one in enumerate(PARTS)],
@@ -80,6 +80,7 @@ def test_parts_of_the_family(chip: str, name: str, dtype: str, keys: dict[str, A
     assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "dtype"), HAVE[::2])
 def test_contractions(chip: str, dtype: str) -> None:
     """Tensors of several dimensions."""

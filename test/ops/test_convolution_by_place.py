@@ -71,7 +71,7 @@ NEIGHBOURS: tuple[tuple[str, dict[str, Any], str], ...] = (
 FEW_OF_NEIGHBOURS = (0, 5)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("number", [
     pytest.param(number, marks=() if number in FEW else pytest.mark.full) for number in range(len(CASES))
 ])  # fmt: skip
@@ -86,7 +86,7 @@ def test_gradients(number: int) -> None:
         np.testing.assert_allclose(outputs["dw"].astype(np.float64), by_loops, rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("number", [
     pytest.param(number, marks=() if number in FEW_IN_UNITS else pytest.mark.full) for number in range(len(IN_UNITS))
 ])  # fmt: skip
@@ -221,7 +221,7 @@ def test_a_step_has_one_position(chip: str, staying: int, first: int, scalar: in
     assert max(mix["salu"] for mix in counts) <= scalar
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("keys", "vector", "scalar"), [
     ({"c": 128}, 32, 32),
     ({"c": 64}, 40, 32),
@@ -237,6 +237,7 @@ def test_a_wave_has_one_position(keys: dict[str, Any], vector: int, scalar: int)
     assert mix["salu"] <= scalar
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("keys", "vector", "scalar"), [
     ({"n": 40, "c": 128}, 40, 32),
     ({"n": 20, "c": 40, "image": (14, 14)}, 40, 40),
@@ -251,7 +252,7 @@ def test_a_wave_is_at_one_unit(keys: dict[str, Any], vector: int, scalar: int) -
     assert mix["salu"] <= scalar
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("keys", "vector", "scalar"), [
     ({"c": 128}, 40, 34),
     ({"c": 128, "image": (7, 7)}, 40, 40),

@@ -55,6 +55,7 @@ def test_geometries_drawn_at_random(seed: int) -> None:
     run(CHIPS[1 + seed % 2 if keys["dtype"] == "fp8" else seed % 3], **keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(ALIKE))
 def test_geometries_of_one_kernel(seed: int) -> None:
     """Strides, dilations and paddings of any kind, several channels and images, under all checkers."""
@@ -109,7 +110,7 @@ def test_long_sums_are_shared() -> None:
         OPERATOR.problem(**wide, split_k=2)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("keys", [
     {"n": 0}, {"image": (1, 1), "window": 5}, {"image": (2, 2), "window": 2, "pads": 3, "strides": 2},
     {"image": (1, 2), "window": 1, "pads": 0}, {"image": (5, 3), "window": 1, "pads": 0, "strides": 70000},
@@ -181,6 +182,7 @@ def test_forward_and_gradients_are_adjoints(number: int) -> None:
     np.testing.assert_allclose(products[0], np.vdot(exact, given["y"]), rtol=1e-5)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_schedules_are_proved(chip: str) -> None:
     target = get_target(chip)

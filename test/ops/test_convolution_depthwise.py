@@ -250,6 +250,7 @@ STRIPS: tuple[tuple[str, dict[str, Any], str], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys", "strip"), [
     pytest.param(*one, marks=pytest.mark.full if number > 1 else ()) for number, one in enumerate(STRIPS)
 ])  # fmt: skip
@@ -283,6 +284,7 @@ def test_strips_that_somebody_names(strip: str) -> None:
     assert all(one.ok for one in check_outputs(OPERATOR, problem, arrays, result.outputs, GFX942))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("keys", "loads"), [({"g": 128}, 24), ({"g": 126}, 42), ({"g": 128, "strides": 2}, 36)])
 def test_strips_load_once_what_several_positions_meet(keys: dict[str, Any], loads: int) -> None:
     """A step is a row of the window: seven positions by three places meet nine, with strides 15, of which lanes have a

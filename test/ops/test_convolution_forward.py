@@ -78,6 +78,7 @@ def test_convolutions(chip: str, keys: dict[str, Any]) -> None:
     run(chip, **keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [
     {"op": "relu(acc + d0) + d1 * d2 - d3", "d_kind": "row,full,column,scalar", "d": "f32,f16,i8,f32", "g": 2},
     {"op": "acc + d0", "d_kind": "row", "split_k": 3, "g": 2}, {"split_k": 2, "reduction": "atomic", "out": "f32"},
@@ -139,7 +140,7 @@ def test_bits_of_places(keys: dict[str, Any]) -> None:
     run("gfx942", n=2, k=8, **keys)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("c", "valu", "salu"), [(128, 0, 10), (64, 0, 10), (40, 31, 13), (36, 40, 13), (34, 67, 13)])
 def test_places_are_found_once(c: int, valu: int, salu: int) -> None:
     """For 32 matrix instructions so many others, in turns that stay at a place of a window, where channels are whole

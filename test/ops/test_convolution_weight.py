@@ -48,7 +48,7 @@ def test_geometries_drawn_at_random(seed: int) -> None:
     run(CHIPS[1 + seed % 2 if keys["dtype"] == "fp8" else seed % 3], **keys)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(ALIKE))
 def test_geometries_of_one_kernel(seed: int) -> None:
     """Strides, dilations and paddings of any kind, several channels and images, under all checkers."""
@@ -67,6 +67,7 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), CASES)
 def test_gradients(chip: str, keys: dict[str, Any]) -> None:
     """Parts of images, in a workspace and by atomics; depthwise."""
@@ -149,6 +150,7 @@ def test_square_blocks(chip: str, keys: dict[str, Any]) -> None:
     run(chip, **{"window": 3, "pads": 1, **keys})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("chip", "keys", "most"),
     [

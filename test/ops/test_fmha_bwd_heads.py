@@ -115,6 +115,7 @@ def test_which_requests_take_heads() -> None:
         assert sink_of(**{**SHORT, **other}) == "shares", other
 
 
+@pytest.mark.full
 def test_many_heads() -> None:
     """More of them than compute units, of few rows."""
     lengths = {"seqlens_q": tuple(i % 7 for i in range(128)), "seqlens_k": tuple(i % 5 for i in range(128))}
@@ -139,6 +140,7 @@ def grid_of_registers() -> Iterator[Any]:
         yield pytest.param(*case, marks=FULL)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(("chip", "dtype", "d", "mask"), [("gfx942", "f16", 64, "top_left"), *grid_of_registers()])
 def test_registers(chip: str, dtype: str, d: int, mask: str) -> None:
@@ -187,6 +189,7 @@ def test_llvm_does_less_where_scalar_registers_would_be_in_lanes(
     assert spilled == sorted(spilled, reverse=True)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("few")
 def test_a_head_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where registers are left for what is known of it, so that turns need not ask memory; not beside parts."""
@@ -212,6 +215,7 @@ def test_the_kernel_is_proved(chip: str, mask: str) -> None:
     assert bench.compile(bench.schedule).findings == ()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 300])
 def test_turns(count: int) -> None:
     """The dearest first, of equal ones that in front, against a sort of pairs."""

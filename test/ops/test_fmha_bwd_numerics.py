@@ -106,6 +106,7 @@ def test_gradients(chip: str, keys: dict[str, Any]) -> None:
     differentiate(chip, keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx942"])
 @pytest.mark.parametrize(("sq", "sk"), [(0, 40), (40, 0), (1, 1)])
 def test_sizes_at_the_ends(chip: str, sq: int, sk: int) -> None:

@@ -204,6 +204,7 @@ def test_costs_of_other_lengths_are_refused() -> None:
         CONVERT.check_inputs(problem, {**arrays, "costs": arrays["costs"] + 1})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=FULL) for one in CHIPS if one != "gfx942")])
 def test_a_share_is_found_with_few_waits(chip: str) -> None:
     """Before the first keys are asked for: what follows from lengths of queries waits for those of keys at once, and
@@ -218,6 +219,7 @@ def test_a_share_is_found_with_few_waits(chip: str) -> None:
     assert len(waits) <= 15  # 21 where each side was read by itself and both ends of a share were looked for
 
 
+@pytest.mark.full
 def test_a_block_that_a_share_begins_within_is_found_once() -> None:
     """The second workgroup begins within the second block of keys, of which it knows all when it has found where."""
     problem = FMHA.problem(sq=4096, sk=512, h=1, b=1, workgroups=3, **SHARED)
@@ -234,7 +236,7 @@ def _memory(names: list[str]) -> list[str]:
     return [one for one in kinds if one in ("s_load", "s_waitcnt")]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.full
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 def test_staying_costs_the_steady_loop_nothing(chip: str) -> None:
     """What is kept for the next block of keys is out of the way, and the rest is read again: no registers of lanes, no
@@ -245,6 +247,7 @@ def test_staying_costs_the_steady_loop_nothing(chip: str) -> None:
         assert not any("lane" in name for name in names)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("chip", "mask"), [
     ("gfx942", "top_left"), *(pytest.param(*case, marks=FULL) for case in itertools.product(
         CHIPS[1:], ("none", "top_left", "window:128,0", "window:64,0,4")))

@@ -96,7 +96,7 @@ PROVED: list[Keys] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("chip", "keys", "schedule"), [
     *zip(("gfx90a", "gfx942", "gfx950") * 3, PROVED, ("qr",) * len(PROVED), strict=False),
     *(pytest.param(chip, keys, schedule, marks=pytest.mark.full)
@@ -204,6 +204,7 @@ def test_philox_is_the_published_one() -> None:
         assert found == [int(one, 16) for one in answer.split()] == plain_philox([word] * 4, word | word << 32)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("offset", "seeds"), [(2**32 - 40, "memory"), (2**40 + 2**32 - 70, "value")])
 def test_stored_random_numbers(offset: int, seeds: str) -> None:
     """Bit for bit what a plain Philox gives, also where the counter's lower word wraps; and the share that is kept."""

@@ -71,6 +71,7 @@ def test_of_slopes_near_the_end_of_f32_nothing_is() -> None:
         assert np.isfinite(expected).all() and is_promised.all() == is_promised.any() == left
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("kind", "keys", "least"), [
     ("huge", {"sk": 70}, 1.0), ("special", {"sk": 9, "dtype": "bf16", "mask": "bottom_right"}, 0.2),
 ])  # fmt: skip

@@ -163,6 +163,7 @@ def test_the_reference_is_what_the_scales_say(keys: Keys) -> None:
                 np.testing.assert_allclose(found, sums / total if total else sums, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.full
 def test_what_elements_of_four_bits_take() -> None:
     """Two conversions for two of them, and nothing that limits them: at most 70 vector instructions a step more than
     fp8 with such scales, for 64 elements a lane."""
@@ -175,7 +176,7 @@ def test_what_elements_of_four_bits_take() -> None:
     assert found[1] <= found[0] + 70, found
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.full
 @pytest.mark.parametrize("d", [128, 256])
 def test_what_a_step_takes(d: int) -> None:
     """Matrix instructions that scale, two steps at most side by side, and at most 60 vector instructions more than

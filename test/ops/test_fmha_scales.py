@@ -84,7 +84,7 @@ def spoiled(problem: Any, arrays: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     ("chip", "operator", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
@@ -108,6 +108,7 @@ def test_a_scale_of_a_neighbour_does_not_pass(keys: Keys, name: str) -> None:
             assert not all(one.ok for one in check_outputs(FMHA, problem, moved, right, GFX942)), axis
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("size", [64, 16])
 def test_scales_from_end_to_end(size: int) -> None:
     """Zeros, which count as 2^-50, and scales whose products and quotients are far apart."""
@@ -166,6 +167,7 @@ PROVED: list[tuple[Any, Keys]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "operator", "keys", "schedule"), [
     *((chip, *one, "qr") for one, chip in zip(PROVED, ("gfx942", "gfx950") * 2, strict=True)),
     *(pytest.param(chip, *one, schedule, marks=pytest.mark.full)

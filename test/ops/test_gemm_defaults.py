@@ -159,6 +159,7 @@ def test_choice(
     assert GEMM.validate(spec, get_target(chip)) == []
 
 
+@pytest.mark.full
 @given(
     chip=st.sampled_from(sorted(TARGETS)), dtype=st.sampled_from(sorted(OUTPUTS)), layout=st.sampled_from(LAYOUTS),
     sizes=st.tuples(*[st.integers(1, 5000)] * 3), schedule=st.sampled_from(sorted(SCHEDULES)),
@@ -338,11 +339,9 @@ def test_odd_sizes_spill_nothing(chip: str, dtype: str, layout: str, number: int
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("chip", "keys"), [
-    pytest.param(
-        "gfx950", {"block": (256, 256, 64), "wave": (2, 4), "mfma": (16, 16, 32), "schedule": "ping_pong_async"},
-        marks=pytest.mark.full,
-    ),
+    ("gfx950", {"block": (256, 256, 64), "wave": (2, 4), "mfma": (16, 16, 32), "schedule": "ping_pong_async"}),
     ("gfx942", {"block": (192, 256, 64), "wave": (2, 4), "mfma": (16, 16, 16), "schedule": "ping_pong"}),
 ])  # fmt: skip
 def test_small_slices_are_right(chip: str, keys: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ CASES: list[Any] = [
 ]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("chip", "keys"), CASES)
 def test_products(chip: str, keys: dict[str, Any]) -> None:
     agree("gemm_int4", chip, **{**RAGGED, **keys})
@@ -83,7 +83,7 @@ def test_nothing_is_promised_of_scales_that_overflow_with_the_largest_integer(dt
     assert found.ok and found.elements - found.unspecified == 3 * 4
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("chip", "dtype", "keys"), [
     (chip, dtype, {"b_dtype": b_dtype, "zeros": zeros}) for chip in CHIPS for dtype in ("f16", "bf16")
     for b_dtype in ("i4", "u4") for zeros in (0, 1)
@@ -127,6 +127,7 @@ def test_zero_points_do_not_meet_what_fills_tiles_up() -> None:
     np.testing.assert_allclose(found.astype(np.float64), 34 * 3e4 * 2.0**-10, rtol=1e-3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_nothing_is_promised_where_a_scale_is_not_finite(value: float) -> None:
     """Of its column; all others are compared."""
@@ -156,6 +157,7 @@ def test_a_step_takes_whole_groups_or_a_part_of_one() -> None:
     assert any("take a group of 64 in part" in str(reason) for reason in INT4.validate(spec, target))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys", "most"), [
     ("gfx942", {}, 1.8), ("gfx942", {"dtype": "bf16"}, 2.8),
     *(pytest.param(*one, marks=pytest.mark.full) for one in (
@@ -190,6 +192,7 @@ EXACT = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), EXACT)
 def test_every_integer_is_rounded_once(chip: str, keys: dict[str, Any]) -> None:
     """All bytes, with scales that products have to be rounded for, against rows of A that take an element of K each."""

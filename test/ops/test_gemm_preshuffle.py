@@ -69,7 +69,7 @@ def test_a_tile_lies_in_the_order_of_lanes(columns: int, size: int) -> None:
         assert found == b[column, along] % 251
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f16", "fp8", "i8"])
 @pytest.mark.parametrize("columns", [16, 32])
@@ -129,6 +129,7 @@ PACKED: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "chip", "keys"), PACKED)
 def test_machine_code_of_packed_elements(name: str, chip: str, keys: dict[str, Any]) -> None:
     """B is loaded 16 bytes a lane, of which only what is converted makes vector arithmetic; nothing is spilled."""
@@ -162,7 +163,7 @@ def ragged_cases() -> Iterator[Any]:
         yield pytest.param(chip, dtype, keys, marks=() if number % 3 == (place + 1) % 3 else pytest.mark.full)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "dtype", "keys"), list(ragged_cases()))
 def test_ragged_sizes(chip: str, dtype: str, keys: dict[str, Any]) -> None:
     """Sizes that no tile has; the trip counts 0 to 9 are among the tests of all schedules."""

@@ -130,6 +130,7 @@ def test_deep_steps_where_lds_is_the_limit(chip: str, keys: dict[str, Any], bloc
     assert GEMM.spec(GEMM.problem(m=4096, n=4096, k=1024, **keys), target).block == block
 
 
+@pytest.mark.full
 def test_the_index_is_read_as_dwords_where_it_can_be() -> None:
     """A lane's bytes of the index for several instructions follow each other."""
     for chip, dtype in (("gfx942", "f16"), ("gfx942", "i8"), ("gfx950", "bf16"), ("gfx950", "i8")):

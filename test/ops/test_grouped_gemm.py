@@ -160,8 +160,7 @@ def test_every_schedule_takes_turns(chip: str, schedule: str) -> None:
 ])  # fmt: skip
 def test_the_next_block_is_on_its_way_before_this_one_is_written(schedule: str, loads: int) -> None:
     """Between the last product of a block and its first store a wave reads the table, and where loads go to registers
-    those of the next block's first step: 16 bytes a lane, of A and B 64 rows of 128 bytes each.
-    """
+    those of the next block's first step: 16 bytes a lane, of A and B 64 rows of 128 bytes each."""
     keys = {"m": "64,64", "n": 64, "k": "128,192", "block": "64x64x64", "schedule": schedule}
     problem, operator, done = GROUPED.problem(**keys, persistent=1), with_workgroups(1), []
     device = open_device("sim", GFX942)
@@ -318,6 +317,7 @@ def test_one_of_64_products_is_found_as_soon_as_one_of_two(persistent: int) -> N
     assert counts[0] == counts[1]
 
 
+@pytest.mark.full
 def test_who_is_told_to_stay_stores_single_elements_without_lanes() -> None:
     """A GELU with bias and residual: the next block's numbers are not kept while C is written, and are right."""
     spec = GROUPED.spec(GROUPED.problem(**SINGLE, persistent=1), GFX942)

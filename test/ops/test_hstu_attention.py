@@ -146,6 +146,7 @@ def test_references_by_hand() -> None:
         np.testing.assert_allclose(found[0, head, 150 + row], expected, rtol=1e-6)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_weights_of_special_scores(chip: str) -> None:
     """One query, one key: the weight of a score, which is exact here, is O."""

@@ -23,7 +23,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.full
 @pytest.mark.parametrize("case", CASES)
 def test_matrix_instructions_wait_for_what_is_computed(case: str) -> None:
     """LLVM inserts no wait states ahead of them; of a kernel that has too few nothing would be left to run."""

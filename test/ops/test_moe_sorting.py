@@ -85,7 +85,7 @@ def test_the_reference(t: int, k: int, e: int, unit: int, local: bool, seed: int
     assert len(found["sorted_ids"]) >= totals[0] and len(found["expert_ids"]) >= len(units)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("phases", ["one", "many"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_an_example_by_hand(phases: str, masked: bool) -> None:
@@ -108,7 +108,7 @@ def test_an_example_by_hand(phases: str, masked: bool) -> None:
     assert found["sorted_weights"][: len(words)].tolist() == weights
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("sizes", "options"),
     [
@@ -160,7 +160,7 @@ def test_nothing_to_sort(t: int, k: int, width: int, phases: str) -> None:
     assert not width or not found["buffer"].any()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("keys", [
     {"e": 256}, {"e": 1024, "phases": "many", "local": 1}, {"e": 4096, "phases": "many", "local": 1, "entry_ids": 1},

@@ -46,7 +46,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(10)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize(("name", "chip", "keys"), CASES)
 def test_products(name: str, chip: str, keys: dict[str, Any]) -> None:
     checked(name, chip, keys)

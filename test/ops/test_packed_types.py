@@ -83,7 +83,7 @@ def test_numpy_knows_the_formats(dtype: str) -> None:
     assert pack_values(np.zeros((0, 8)), dtype).shape == (0, BITS[dtype])
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @formats
 @chips
 def test_every_code_both_ways(dtype: str, chip: str) -> None:
@@ -141,7 +141,7 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("dtype", "out", "keys"), CASES)
 def test_arrays_of_bytes(dtype: str, out: str, keys: dict[str, object]) -> None:
     for chip in ("gfx90a", "gfx950"):

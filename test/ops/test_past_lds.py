@@ -33,6 +33,7 @@ def test_where_b_goes_straight_to_registers(chip: str, keys: dict[str, Any], str
     assert not straight or spec.mfma == (16, 16, 128)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("b_scale", "most"), [("128x128", 14), ("1x128", 15)])
 def test_steps_with_a_straight_b_leave_lds_alone(b_scale: str, most: int) -> None:
     """A step of 16 products writes A to LDS in 4 instructions and reads it in 8, of 24 with B, and scales, which it
@@ -129,6 +130,7 @@ def test_where_matrices_of_experts_go_past_lds(chip: str, keys: dict[str, Any], 
     assert not straight or spec.slices == ((2, 1) if "lu(" in keys.get("op", "") else (1, 1))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [
     {**DOWN, "c_rows": "entry"}, GATED, {"op": "gelu(acc + d0)"},
     *(pytest.param(one, marks=pytest.mark.full) for one in (

@@ -63,6 +63,7 @@ def test_tensors(chip: str, keys: dict[str, Any]) -> None:
     agree("quantize_tensor", chip, **{"shape": (37, 129), **keys})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx942", {}),
     ("gfx942", {"block": "row", "dtype": "bf8", "out": "f32", "stride": 301}),
@@ -139,6 +140,7 @@ def test_all_codes_come_back() -> None:
     np.testing.assert_array_equal(found[:, ::32], [[2.0**-127, 2.0**127], [np.nan, 1]])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("block", ["row", "1x32", "128x128"])
 def test_quantised_and_back(block: str) -> None:
     """What one operator wrote the other takes as it is, and gives back within half a step."""
@@ -151,6 +153,7 @@ def test_quantised_and_back(block: str) -> None:
     assert np.abs(back - x).max() <= 0.501 * scale.max()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", PACKED_FLOATS)
 def test_all_packed_codes_come_back(dtype: str) -> None:
     """Every number of every packed type times 1, by gfx950's instructions and by arithmetic elsewhere."""
@@ -165,6 +168,7 @@ def test_all_packed_codes_come_back(dtype: str) -> None:
         assert len(np.unique(found)) == count - 1  # zero has two codes
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("dtype", "major"), [("fp4", "tiles"), ("fp6", "k")])
 def test_mx_and_back(dtype: str, major: str) -> None:
     """Numbers of the format times powers of two come back as they were, from q and scales in the order they are in."""

@@ -106,6 +106,7 @@ def test_no_spills_and_wide_accesses(name: str, chip: str) -> None:
         assert "buffer_store_dwordx4" in stores
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_lanes_meet_without_lds(name: str, chip: str) -> None:
@@ -118,7 +119,7 @@ def test_lanes_meet_without_lds(name: str, chip: str) -> None:
         assert set(four) == {"ds_write_b32", "ds_read_b128"} and len(four) <= 6
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 @pytest.mark.parametrize("n", [64, 1024, 4096, 8192])
 @pytest.mark.parametrize("name", REQUESTS)

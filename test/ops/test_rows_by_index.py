@@ -127,6 +127,7 @@ def test_many_rows_of_one_number(sums: str, total: float) -> None:
     assert found.astype(np.float32).tolist() == [[0.0, 0.0], [total, total]]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 @pytest.mark.parametrize("chip", CHIPS)
 def test_special_numbers_have_a_place(chip: str, order: str) -> None:

@@ -37,7 +37,7 @@ WIDE = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("chip", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=str
 )
@@ -47,6 +47,7 @@ def test_numbers(chip: str, keys: Keys) -> None:
         assert not found["o"].any() and (found["lse"] == -np.inf).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_the_same_bits_as_with_the_predicted_map(chip: str) -> None:
     keys = {**FEW, "topk": 0.3, "mask": "bottom_right"}

@@ -53,6 +53,7 @@ WIDE = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), CASES)
 def test_numbers(chip: str, keys: Keys) -> None:
     checked("ssd_fwd", chip, keys)
@@ -64,6 +65,7 @@ def test_numbers_of_all_kinds(chip: str, keys: Keys) -> None:
     agree("ssd_fwd", chip, **keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_block_computes_the_same(block: tuple[int, int], schedule: str) -> None:
@@ -77,6 +79,7 @@ def test_every_block_computes_the_same(block: tuple[int, int], schedule: str) ->
     assert all(one.ok for one in check_outputs(SSD, problem, arrays, result.outputs, GFX942))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("dtype", ["f16", "f32"])
 def test_schedules_are_proved(schedule: str, dtype: str) -> None:
@@ -182,6 +185,7 @@ def test_exponents_far_below_and_steps_of_zero() -> None:
     checked("ssd_fwd", "gfx942", {"h": 2, "s": 140, "d": 32, "n": 32}, {"delta_a": decay, "delta": delta})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["x", "b_mat", "c_mat", "delta", "delta_a"])
 def test_a_head_that_is_not_finite_leaves_others_alone(name: str) -> None:
     keys: Keys = {"b": 2, "h": 2, "g": 2, "s": 80, "d": 32, "n": 32}
@@ -203,6 +207,7 @@ def test_blocks_grow_with_channels() -> None:
     assert [SSD.spec(SSD.problem(d=d, n=32), GFX942).d_tile for d in (1, 32, 33, 500)] == [16, 32, 64, 64]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [{}, {"skip": "head", "gate": 1}, {"n": 129, "layout": "bhds"}])
 def test_the_largest_states_spill_nothing(keys: Keys) -> None:
     """Of f32, whose blocks of 64 LDS of gfx950 has room for, and registers have not."""

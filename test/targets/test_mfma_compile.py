@@ -44,6 +44,7 @@ def kernel(number: int, name: str) -> str:
       }}"""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", TARGETS)
 def test_the_chip_has_its_instructions(chip):
     names = list(get_target(chip).mfma_cycles)
