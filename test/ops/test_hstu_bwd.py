@@ -253,7 +253,7 @@ def test_schedules_are_proved(chip: str, d: int, schedule: str, *, runs: bool) -
     request = {"h": 1, "sq": 300, "window": 60, "full": 9, "context": 3, "targets": (40,), "d": d, "schedule": schedule}
     spec = HSTU.spec(HSTU.problem(**request), target)
     if reasons := HSTU.validate(spec, target):
-        assert {one.field for one in reasons} == {"schedule"}
+        assert {one.field for one in reasons} <= {"schedule", "dq_mfma", "block"}  # as those of fmha_bwd
         return
     bench = Workbench.of(HSTU, spec, target)
     assert bench.compile(bench.schedule, code=False).findings == ()
