@@ -26,20 +26,17 @@ from typing import Any
 
 import numpy as np
 
-from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.batchnorm import statistics
-from ckmlir.ops.batchnorm.batchnorm2d_sums import OPERATOR as SUMS
-from ckmlir.ops.batchnorm.batchnorm2d_sums import OUTPUTS, check_sums
+from ckmlir.ops.batchnorm.batchnorm2d_sums import check_sums
 from ckmlir.ops.batchnorm.channels import (
     F32_BYTES,
-    PARTS,
     ChannelsSpec,
     channels_launch,
     fields,
-    invalid_channels,
     sums_workspaces,
     uncovered_channels,
 )  # fmt: skip
+from ckmlir.ops.batchnorm.channels_operator import ChannelsOperator
 from ckmlir.ops.batchnorm.images import (
     ACTIVATION,
     PARAMS,
@@ -50,9 +47,9 @@ from ckmlir.ops.batchnorm.images import (
     stride_key,
 )  # fmt: skip
 from ckmlir.ops.batchnorm.problem import RUNNING, STATISTICS, Batchnorm2dProblem
-from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.comparison import Array
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
-from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator, Run, Step
+from ckmlir.ops.operator import NOTHING, Argument, Launch, Run, Step
 from ckmlir.ops.request import Choice, Flag, Real, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import f32, f64, i32
@@ -86,7 +83,7 @@ class Batchnorm2dSpec(ChannelsSpec):
         return {"x": self.dtype, "gamma": self.params, **dict.fromkeys(f32_arrays, "f32")}
 
 
-class Batchnorm2d(Operator[Batchnorm2dProblem, Batchnorm2dSpec]):
+class Batchnorm2d(ChannelsOperator[Batchnorm2dProblem, Batchnorm2dSpec]):
     """The operator `batchnorm2d`, which the module's docstring describes."""
 
     name = "batchnorm2d"
@@ -138,9 +135,6 @@ class Batchnorm2d(Operator[Batchnorm2dProblem, Batchnorm2dSpec]):
         different = list(unlike(spec, **{name: getattr(problem, name) for name in names}))
         return different or uncovered_channels(spec, problem.sums)
 
-    def validate(self, spec: Batchnorm2dSpec, target: Target) -> list[Reason]:
-        return invalid_channels(spec)
-
     def kernels(self, target: Target) -> list[Batchnorm2dSpec]:
         problems = [
             self.problem(dtype=dtype, params=params, save_stats=saved, running=running)
@@ -149,27 +143,8 @@ class Batchnorm2d(Operator[Batchnorm2dProblem, Batchnorm2dSpec]):
         ]  # fmt: skip
         return list(dict.fromkeys(self.spec(problem, target) for problem in problems))
 
-    def arrays(self, problem: Batchnorm2dProblem) -> tuple[ArraySpec, ...]:
-        return tuple(problem.images.array(operand, role) for operand, role in problem.operands)
-
-    def _values(self, problem: Batchnorm2dProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
-        return statistics.values(array, generator)
-
-    def reference(self, problem: Batchnorm2dProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Every output in float64."""
-        return {name: one.value for name, one in statistics.normalized(problem, arrays).items()}
-
-    def tolerances(
-        self,
-        problem: Batchnorm2dProblem,
-        arrays: Mapping[str, Array],
-        reference: Mapping[str, Array],
-        target: Target,
-    ) -> dict[str, Tolerance]:
-        """As `statistics.py` derives them."""
-        types = {operand.name: operand.dtype for operand, _ in problem.operands}
-        found = statistics.normalized(problem, arrays)
-        return {name: statistics.tolerance(one, types[name], target) for name, one in found.items()}
+    def _found(self, problem: Batchnorm2dProblem, arrays: Mapping[str, Array]) -> Mapping[str, statistics.Found]:
+        return statistics.normalized(problem, arrays)
 
     def launch(self, problem: Batchnorm2dProblem, spec: Batchnorm2dSpec, target: Target) -> Launch:
         if problem.images.c * problem.images.count == 0:
@@ -198,8 +173,7 @@ class Batchnorm2d(Operator[Batchnorm2dProblem, Batchnorm2dSpec]):
             )
         if problem.images.c * problem.images.count == 0:
             return (OWN_KERNEL,)
-        parts = dict(zip(OUTPUTS, PARTS, strict=True))
-        return (Run(SUMS, problem.sums.on(target), parts), OWN_KERNEL, Run(ELEMENTWISE, problem.mapping, {}))
+        return super().steps(problem, spec, target)
 
 
 def _vector(problem: Batchnorm2dProblem, name: str) -> Operand:

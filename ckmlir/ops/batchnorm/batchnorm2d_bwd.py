@@ -24,32 +24,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.batchnorm import statistics
-from ckmlir.ops.batchnorm.batchnorm2d_sums import OPERATOR as SUMS
-from ckmlir.ops.batchnorm.batchnorm2d_sums import OUTPUTS, check_sums
+from ckmlir.ops.batchnorm.batchnorm2d_sums import check_sums
 from ckmlir.ops.batchnorm.channels import (
     F32_BYTES,
-    PARTS,
     ChannelsSpec,
     channels_launch,
     fields,
-    invalid_channels,
     sums_workspaces,
     uncovered_channels,
 )  # fmt: skip
+from ckmlir.ops.batchnorm.channels_operator import ChannelsOperator
 from ckmlir.ops.batchnorm.images import ACTIVATIONS, PARAMS, image_keys, pitch_of, read_images, stride_key
 from ckmlir.ops.batchnorm.problem import BETWEEN, Batchnorm2dBwdProblem
-from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.comparison import Array
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
-from ckmlir.ops.operator import NOTHING, Launch, Operator, Run, Step
+from ckmlir.ops.operator import NOTHING, Launch
 from ckmlir.ops.request import Choice, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import f64
 from ckmlir.ops.spec import Reason, unlike
-from ckmlir.ops.steps import OWN_KERNEL, Workspace
+from ckmlir.ops.steps import Workspace
 from ckmlir.targets import Target
 
 
@@ -66,7 +61,7 @@ class Batchnorm2dBwdSpec(ChannelsSpec):
         return {**names, "dgamma": self.params, "dbeta": self.params}
 
 
-class Batchnorm2dBwd(Operator[Batchnorm2dBwdProblem, Batchnorm2dBwdSpec]):
+class Batchnorm2dBwd(ChannelsOperator[Batchnorm2dBwdProblem, Batchnorm2dBwdSpec]):
     """The operator `batchnorm2d_bwd`, which the module's docstring describes."""
 
     name = "batchnorm2d_bwd"
@@ -104,34 +99,12 @@ class Batchnorm2dBwd(Operator[Batchnorm2dBwdProblem, Batchnorm2dBwdSpec]):
         different = list(unlike(spec, dtype=problem.dtype, params=problem.params))
         return different or uncovered_channels(spec, problem.sums)
 
-    def validate(self, spec: Batchnorm2dBwdSpec, target: Target) -> list[Reason]:
-        return invalid_channels(spec)
-
     def kernels(self, target: Target) -> list[Batchnorm2dBwdSpec]:
         choices = [(dtype, params) for dtype in FLOATS for params in dict.fromkeys((dtype, "f32"))]
         return [self.spec(self.problem(dtype=dtype, params=params), target) for dtype, params in choices]
 
-    def arrays(self, problem: Batchnorm2dBwdProblem) -> tuple[ArraySpec, ...]:
-        return tuple(problem.images.array(operand, role) for operand, role in problem.operands)
-
-    def _values(self, problem: Batchnorm2dBwdProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
-        return statistics.values(array, generator)
-
-    def reference(self, problem: Batchnorm2dBwdProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Every output in float64."""
-        return {name: one.value for name, one in statistics.gradients(problem, arrays).items()}
-
-    def tolerances(
-        self,
-        problem: Batchnorm2dBwdProblem,
-        arrays: Mapping[str, Array],
-        reference: Mapping[str, Array],
-        target: Target,
-    ) -> dict[str, Tolerance]:
-        """As `statistics.py` derives them."""
-        types = {operand.name: operand.dtype for operand, _ in problem.operands}
-        found = statistics.gradients(problem, arrays)
-        return {name: statistics.tolerance(one, types[name], target) for name, one in found.items()}
+    def _found(self, problem: Batchnorm2dBwdProblem, arrays: Mapping[str, Array]) -> Mapping[str, statistics.Found]:
+        return statistics.gradients(problem, arrays)
 
     def launch(self, problem: Batchnorm2dBwdProblem, spec: Batchnorm2dBwdSpec, target: Target) -> Launch:
         if not problem.images.c:
@@ -144,10 +117,6 @@ class Batchnorm2dBwd(Operator[Batchnorm2dBwdProblem, Batchnorm2dBwdSpec]):
     ) -> tuple[Workspace, ...]:
         between = (Workspace(name, problem.images.c * F32_BYTES) for name in BETWEEN)
         return (*sums_workspaces(problem.sums.on(target)), *between)
-
-    def steps(self, problem: Batchnorm2dBwdProblem, spec: Batchnorm2dBwdSpec, target: Target) -> tuple[Step, ...]:
-        parts = dict(zip(OUTPUTS, PARTS, strict=True))
-        return (Run(SUMS, problem.sums.on(target), parts), OWN_KERNEL, Run(ELEMENTWISE, problem.mapping, {}))
 
 
 OPERATOR = Batchnorm2dBwd()
