@@ -179,7 +179,9 @@ class _Layer:
         self.mask = None if mask is None else call.numbers("expert_mask", mask)
 
     def set_sums(self, activation: str, op: str | None, biases: Mapping[str, Any] | None) -> None:
-        """Take note of what becomes of the sums. Raises DeviceError for what is no activation, expression or bias."""
+        """Take note of what becomes of the sums. Raises DeviceError for an unknown
+        activation, an op that is not a text, and biases that do not fit.
+        """
         word("activation", activation, ACTIVATIONS)
         if op is None:
             op = f"{activation}(gate) * up" if self.gated else f"{activation}(acc)"

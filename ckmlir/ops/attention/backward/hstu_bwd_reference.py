@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ CURVED = 0.5
 """The second derivative of x / (1 + exp(-x)) is at most this, at 0."""
 
 
-class GatedPairs(Pairs, frozen=True):
+@dataclass(frozen=True)
+class GatedPairs(Pairs):
     """Pairs whose weights are SiLU's.
 
     Attributes:

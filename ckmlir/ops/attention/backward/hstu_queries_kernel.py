@@ -75,7 +75,7 @@ class HstuQueries(Struct, frozen=True):
         return low, high
 
     def run(self, key: Tile, past: Tile) -> tuple[Tile, Tile]:
-        """Where the runs of keys (tiles) begin and end; `past`: whether they are no candidates."""
+        """Where the runs of keys (tiles) begin and end; `past`: whether keys are of the history, not candidates."""
         end = key * 0 + self.places.length
         if self.places.causal:
             return key, where(past, end, key + 1)
@@ -194,7 +194,7 @@ class InRuns:
     """What the keys' runs leave.
 
     Attributes:
-        key: by key its number; past: whether it is no candidate.
+        key: by key its number; past: whether it is of the history, not a candidate.
         begin, length: of the runs, by key.
     """
 

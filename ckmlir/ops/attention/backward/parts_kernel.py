@@ -92,7 +92,7 @@ class Attending(Protocol):
     def attended(self, low: Scalar, high: Scalar) -> tuple[Scalar, Scalar]:
         """Of the keys from `low` to `high` those that some query attends to, in whole blocks from `low` on.
 
-        Where there are no queries it is none: rows beside them are filled with zeros, which times V may be NaN.
+        Without queries the range is empty: rows beside them are filled with zeros, which times V may be NaN.
         """
 
 

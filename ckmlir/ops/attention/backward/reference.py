@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from msgspec import Struct
 
 from ckmlir.ops.attention.backward.problem import BackwardProblem
 from ckmlir.ops.attention.backward.sink_gradient import sink_weights
@@ -16,7 +17,8 @@ from ckmlir.ops.attention.reference import lse_rows, scored
 from ckmlir.ops.comparison import Array
 
 
-class Pairs(Struct, frozen=True):
+@dataclass(frozen=True)
+class Pairs(ABC):
     """Some queries of a head and the keys of their sequence, in float64.
 
     Attributes:
@@ -43,17 +45,18 @@ class Pairs(Struct, frozen=True):
         return ()
 
     @property
+    @abstractmethod
     def weights(self) -> Array:
         """(queries, keys), 0 where a query does not attend to a key."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def ds(self) -> Array:
         """The gradients for scores, (queries, keys)."""
-        raise NotImplementedError
 
 
-class SoftmaxPairs(Pairs, frozen=True):
+@dataclass(frozen=True)
+class SoftmaxPairs(Pairs):
     """Pairs whose weights are at most 1.
 
     Attributes:
