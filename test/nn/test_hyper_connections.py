@@ -37,7 +37,7 @@ def expected(x: Array, phi: Array, alpha: Array, bias: Array) -> Array:
     return y.reshape(*x.shape[:-2], W)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("put", WITH_TENSORS.values(), ids=WITH_TENSORS)
 def test_a_layer_between_both(session: nn.Session, put: Callable[[Array], object]) -> None:
     x, phi, alpha, bias = given(2, 5)
@@ -52,7 +52,7 @@ def test_a_layer_between_both(session: nn.Session, put: Callable[[Array], object
     assert_close(found, np.einsum("abij,abjc->abic", res, exact(x)) + post[..., None] * exact(f)[..., None, :])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
 def test_numbers_instead_of_arrays(session: nn.Session, put: Callable[[Array], object]) -> None:
     x, phi, *_ = given(7, dtype="f32")

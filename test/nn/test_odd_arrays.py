@@ -44,7 +44,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("function", CALLS)
 @pytest.mark.parametrize("view", VIEWS)
 def test_tensors_with_gaps_are_as_good_as_arrays_with_gaps(session: nn.Session, view: str, function: str) -> None:
@@ -98,7 +98,7 @@ def faked() -> Any:
         return nn.softmax(torch.ones(4, 8))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("call, message", [
     (traced(torch.vmap), "a tensor without memory"), (traced(torch.func.grad), "a tensor without memory"),
     (faked, "a tensor without memory"), (lambda: nn.softmax(torch.ones(2, 4, device="meta")), "an array on meta"),

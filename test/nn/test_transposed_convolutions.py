@@ -50,7 +50,7 @@ def spread(
     return found
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
 @pytest.mark.parametrize(("image", "window", "how"), CASES)
 def test_numbers(

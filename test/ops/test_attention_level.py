@@ -49,7 +49,7 @@ WIDE = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(
     ("chip", "name", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )

@@ -67,7 +67,7 @@ CASES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.one_in(32)
+@pytest.mark.one_in(64)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(CASES)))))
 def test_dimensions_and_strides(chip: str, number: int) -> None:
     """Dimensions that fold, and that do not; each array with its neighbours in any group, or nowhere."""

@@ -99,7 +99,7 @@ def test_an_epilogue_in_slices(chip: str) -> None:
     agree("gemm", chip, m=300, n=500, k=136, block="256x256x64", wave="2x4", schedule="compv3", **keys)
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("schedule", [None, "v1", "mem3", "compv3", "compv4"])
 @pytest.mark.parametrize("epilogue", ["direct", "cshuffle"])
 @pytest.mark.parametrize("chip", CHIPS)

@@ -36,6 +36,7 @@ def share(mode: Mode, keys: dict[str, Any]) -> float:
     return moved / (cycles * hbm_bytes_per_cycle(parameters))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("mode", "keys"), [
     ("analytic", STEM),
     pytest.param("sampled", depthwise(128), marks=pytest.mark.full),

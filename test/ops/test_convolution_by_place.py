@@ -86,7 +86,7 @@ def test_gradients(number: int) -> None:
         np.testing.assert_allclose(outputs["dw"].astype(np.float64), by_loops, rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("number", [
     pytest.param(number, marks=() if number in FEW_IN_UNITS else pytest.mark.full) for number in range(len(IN_UNITS))
 ])  # fmt: skip

@@ -158,6 +158,7 @@ def test_registers(chip: str, dtype: str, d: int, mask: str) -> None:
         assert counts == (0, 0, 0), part
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(("chip", "keys", "tries"), [
     ("gfx950", {"d": 32, "dtype": "f32", "bias": "head", "dbias": 1}, 2),

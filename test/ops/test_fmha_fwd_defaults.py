@@ -137,7 +137,7 @@ def test_a_long_block_lies_in_one_page(name: str, block: int) -> None:
         assert operator.spec(operator.problem(**keys, **own), target).block[1] == (block if size >= block else 64)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("chip", "keys"), [
     *((chip, keys) for chip, keys, block in LONG if block == 128),
     *(("gfx950", {**HALVES, **keys}) for keys, block, _ in WOVEN_LONG if block[1] == 128),

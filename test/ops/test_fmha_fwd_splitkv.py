@@ -96,7 +96,7 @@ def test_the_rule(keys: Keys, expected: int) -> None:
     assert SPLIT.spec(problem, GFX942).split == (expected > 1)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx90a", {"mask": "window_bottom_right:9,3,4"}), ("gfx942", {"mask": "bottom_right"}), ("gfx950", GROUP),
 ])  # fmt: skip
@@ -109,7 +109,7 @@ def test_schedules_are_proved(chip: str, keys: Keys) -> None:
         assert bench.compile(bench.schedule, code=False).findings == ()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx942", {"splits": 5, "sq": 9, "dv": 200, "b": 2, "layout": "bshd", "lse": 1}),
     ("gfx950", {"mode": "group", "seqlens_q": (3, 0, 20), "slots_q": (5, 2, 20), "dv": 32, "out": "bf16", "lse": 1}),
@@ -173,7 +173,7 @@ def test_what_is_refused(operator: Any, keys: Keys, words: str) -> None:
     assert words in str(refused.value) and "\n" not in str(refused.value)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("splits", [1, 2])
 def test_denormals_of_v_count_as_zero(splits: int) -> None:
     """On gfx90a, whose matrix instructions take them so: O of V that is nothing else is 0, and the bound knows."""

@@ -27,7 +27,7 @@ def packed_problem(dtype: str, layout: str, **keys: Any) -> Any:
     )  # fmt: skip
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("layout", ["bhsd", "bshd"])
 @pytest.mark.parametrize(
     ("chip", "dtype", "schedule"),

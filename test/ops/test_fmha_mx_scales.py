@@ -99,6 +99,7 @@ def test_a_scale_of_a_neighbour_does_not_pass(name: str) -> None:
         assert not all(one.ok for one in check_outputs(FMHA, problem, moved, right, GFX950)), axis
 
 
+@pytest.mark.full
 def test_scales_from_end_to_end() -> None:
     """2^-127 and 2^100 of some blocks, and NaN of a query's: that query is NaN, all others are what they were."""
     keys = {**BATCH, "d": 64, "sq": 40, "sk": 70}

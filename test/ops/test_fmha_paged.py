@@ -59,7 +59,7 @@ WIDE = [
 ]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(
     ("chip", "operator", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
@@ -123,7 +123,7 @@ LONGEST = 2**29
 """Elements from page to page, above which rows are as far apart as pages have room for."""
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("size", "pages", "distance", "word"), [
     (16, 4, 2**28 - 512, "pages_16_alike"),  # 2 GiB less a little
     (16, 11, 2**28, "pages_16_alike_far"),  # 5.5 GiB: pages begin at every half GiB, at 2 and at 4 too

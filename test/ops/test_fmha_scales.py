@@ -84,7 +84,7 @@ def spoiled(problem: Any, arrays: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(
     ("chip", "operator", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )

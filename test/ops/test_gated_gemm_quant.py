@@ -54,6 +54,7 @@ def test_schedules_are_proved(chip: str) -> None:
     assert bench.compile(bench.schedule, code=False).findings == ()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "chip", [pytest.param(chip, marks=[] if chip == "gfx942" else [pytest.mark.full]) for chip in CHIPS]
 )

@@ -92,7 +92,7 @@ def test_choices_of_others(operator: str, chip: str, keys: dict[str, Any], block
     assert chosen.spec(chosen.problem(**keys), get_target(chip)).block == block
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(("operator", "chip", "keys", "block"), OTHERS)
 def test_choices_of_others_spill_nothing(
     operator: str, chip: str, keys: dict[str, Any], block: tuple[int, ...]

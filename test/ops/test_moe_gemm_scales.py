@@ -95,7 +95,7 @@ def test_the_reference(keys: dict[str, Any]) -> None:
     assert taken == t * slots
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.full
 @pytest.mark.parametrize(("chip", "sizes", "block"), [
     ("gfx950", {"k": 256}, (128, 128, 128)), ("gfx950", {"k": 1040, "out": "f32"}, (128, 64, 128)),
     ("gfx950", {"k": 1028}, (128, 64, 128)), ("gfx950", {"k": 1040, "unit": 64}, (64, 64, 128)),

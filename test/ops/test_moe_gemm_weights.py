@@ -65,7 +65,7 @@ FEW = {
 }
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("chip", "number"), [
     pytest.param(chip, number, marks=[] if (chip, number) in FEW else [pytest.mark.full])
     for chip, number in itertools.product(CHIPS, range(len(REQUESTS)))
@@ -146,7 +146,7 @@ def test_fragment_order_is_another_order_of_the_same_bytes() -> None:
     np.testing.assert_array_equal(MOE_GEMM.reference(tiled, shuffled)["c"], MOE_GEMM.reference(plain, arrays)["c"])
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("shuffled", [0, 16])
 @pytest.mark.parametrize("chip", CHIPS)
 def test_schedules_are_proved(chip: str, shuffled: int) -> None:
@@ -182,7 +182,7 @@ def test_matrices_go_past_lds(unit: int, form: dict[str, Any]) -> None:
     assert MOE_GEMM.spec(MOE_GEMM.problem(**{**keys, "k": 264}), target).schedule != "straight"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "unit"), [
     pytest.param(chip, unit, marks=[] if unit in (16, 128) else [pytest.mark.full])
     for chip, unit in itertools.product(CHIPS, (16, 32, 64, 128))

@@ -108,7 +108,7 @@ def test_an_example_by_hand(phases: str, masked: bool) -> None:
     assert found["sorted_weights"][: len(words)].tolist() == weights
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     ("sizes", "options"),
     [

@@ -183,7 +183,7 @@ def test_tiles_of_scales_are_dwords() -> None:
     assert "buffer_load_ubyte" in plain and "buffer_load_dword" in found and "buffer_load_ubyte" not in found
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("schedule", "most"), [("async_wide_carried", 8), ("async_wide_last", 10)])
 def test_copies_add_their_distances_in_the_step(schedule: str, most: int) -> None:
     """Not in front of the loop, where nothing is multiplied yet: of 48 copies of a turn one for each slot of A and of B

@@ -53,7 +53,7 @@ WIDE = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "keys"), CASES)
 def test_numbers(chip: str, keys: Keys) -> None:
     checked("ssd_fwd", chip, keys)
@@ -65,7 +65,7 @@ def test_numbers_of_all_kinds(chip: str, keys: Keys) -> None:
     agree("ssd_fwd", chip, **keys)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_block_computes_the_same(block: tuple[int, int], schedule: str) -> None:
@@ -79,7 +79,7 @@ def test_every_block_computes_the_same(block: tuple[int, int], schedule: str) ->
     assert all(one.ok for one in check_outputs(SSD, problem, arrays, result.outputs, GFX942))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("dtype", ["f16", "f32"])
 def test_schedules_are_proved(schedule: str, dtype: str) -> None:

@@ -230,7 +230,7 @@ def test_b_goes_past_lds_as_in_gemm() -> None:
     assert (spec.schedule, spec.waves, spec.block) == ("straight", (1, 4), (128, 128, 64))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.full
 @pytest.mark.parametrize("reduction", ["linear", "tree"])
 def test_fewer_cycles_than_a_workgroup_for_each_block(reduction: str) -> None:
     """Of 1.1 blocks for each workgroup that gfx950 holds, by the model."""

@@ -37,7 +37,7 @@ CHOSEN: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("name", "chip", "keys", "plan"), CHOSEN)
 def test_blocks_convert_weights_for_many_rows(name: str, chip: str, keys: dict[str, Any], plan: Plan | None) -> None:
     """Blocks, waves and schedule, and that nothing is spilled."""

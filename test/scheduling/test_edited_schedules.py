@@ -136,7 +136,7 @@ def walks() -> Iterator[Any]:
             yield pytest.param(subject, 10, marks=pytest.mark.full, id=str(subject))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("subject", "count"), list(walks()))
 def test_random_legal_edits(subject: Subject, count: int) -> None:
     """Both checkers accept what legal moves make of a schedule, and the numbers stay right."""
