@@ -1,11 +1,12 @@
 """The Python code in the tutorials runs, block after block of a page in one namespace; README's commands run;
-indices of folders name their files."""
+pages and sections that are named exist; indices of folders name their files."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -44,6 +45,37 @@ def test_commands_of_the_readme_run_in_their_order(
         assert tools[tool](arguments) == 0, f"{tool} {shlex.join(arguments)}: {capsys.readouterr().err}"
     for name in re.findall(r"(?:-o|=)\s?([a-z]+\.(?:hsaco|npy|html))", section):
         assert (tmp_path / name).stat().st_size > 0
+
+
+def _anchor(heading: str) -> str:
+    """A heading as links write it: GitHub's rule, lower case without punctuation."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def _named(path: Path) -> Iterator[tuple[Path, str]]:
+    """The pages that a file names, each with a section's anchor or nothing: paths from the root, perhaps with a section
+    in quotes behind them, and links.
+    """
+    text = path.read_text()
+    for page, section in re.findall(r'\b((?:docs|benchmarks)/[\w/]+\.md)(?:,\s+"([^"]+)")?', text):
+        yield DOCUMENTS.parent / page, _anchor(re.sub(r"\s+", " ", section))
+    if path.suffix == ".md":
+        for page, anchor in re.findall(r"\]\(([\w./]*\.md)?(?:#([\w-]+))?\)", text):
+            yield (path.parent / page).resolve() if page else path, anchor
+
+
+def test_pages_and_sections_that_are_named_exist() -> None:
+    """In pages and in sources."""
+    root = DOCUMENTS.parent
+    pages = [root / "README.md", *DOCUMENTS.rglob("*.md"), *(root / "benchmarks").rglob("*.md")]
+    sources = [path for name in ("ckmlir", "test", "examples", "benchmarks") for path in (root / name).rglob("*.py")]
+    anchors = {
+        page: {"", *map(_anchor, re.findall(r"^#+ (.*)", page.read_text(), re.MULTILINE))} for page in pages
+    }  # fmt: skip
+    assert [
+        f"{path}: {page} {anchor}"
+        for path in (*pages, *sources) for page, anchor in _named(path) if anchor not in anchors.get(page, ())
+    ] == []  # fmt: skip
 
 
 def test_large_folders_say_what_is_where() -> None:
