@@ -178,6 +178,36 @@ def test_factors_that_f32_rounds_to_zero() -> None:
     assert comparison.unspecified == 1
 
 
+def test_sigmoids_of_far_sums_have_bounds() -> None:
+    """Sums so large that a sigmoid does not rise any more, which are off by more than its argument has room for."""
+
+    def far(problem: Any, arrays: dict[str, Array]) -> dict[str, Array]:
+        sums = arrays["acc_parts"] * np.float32(1e17)
+        sums[0, 0, 0] = np.inf
+        return {**arrays, "acc_parts": sums}
+
+    outcome(COEFFICIENTS, "gfx942", {"m": 64, "parts": 63, "form": "ck"}, prepared=far, specified=True)
+
+
+@pytest.mark.parametrize("form", ["paper", "ck"])
+def test_sums_and_norms_that_pass_the_range_of_f32(form: str) -> None:
+    """Of sums of which a part does nothing is promised, nor of res that is divided by them; a norm is infinite then."""
+
+    def large(problem: Any, arrays: dict[str, Array]) -> dict[str, Array]:
+        sums = arrays["acc_parts"].copy()
+        sums[:2, 1, 1] = 3e38
+        sums[2:, 1, 1] = -3e38
+        sums[:, 4, 9] = sums[:, 1, 1]
+        sums[:, 5, 24] = 3e38
+        sums[0, 6, 24], sums[0, 6, 0] = 3e38, np.inf  # eps, which is as large, makes this norm infinite
+        return {**arrays, "acc_parts": sums}
+
+    keys = {"m": 9, "parts": 4, "length": 1, "form": form, "eps": 3e38}
+    found = outcome(COEFFICIENTS, "gfx942", keys, prepared=large)
+    (comparison,) = check_outputs(COEFFICIENTS, found.problem, found.arrays, found.outputs, GFX942)
+    assert comparison.unspecified == 1 + (16 if form == "paper" else 1) + 24
+
+
 def test_shares_that_f32_does_not_hold() -> None:
     """Where exponents of res lie too far apart nothing is promised of a row's res, and all of the rest."""
 

@@ -186,11 +186,10 @@ class Mhc(ContractionOperator):
         found = self._tolerance(own.plain(), {"a": arrays["x"], "b": arrays["phi"]}, sums, target)
         off = found.atol + found.rtol * np.abs(sums)
         steps = own.k // LEAST_DEPTH + 64
-        result = mixing_of.tolerance(own.mixed, sums, off, squares, steps * UNIT, arrays)
         with np.errstate(over="ignore"):
             beyond = order_decides(np.square(arrays["x"].astype(np.float64)), 1)[:, None]
-        free = result.unspecified | np.asarray(found.unspecified) | beyond
-        return {"y": replace(result, unspecified=np.broadcast_to(free, sums.shape))}
+        unknown = np.asarray(found.unspecified) | beyond
+        return {"y": mixing_of.tolerance(own.mixed, sums, off, squares, steps * UNIT, arrays, unknown)}
 
     def _added(self, problem: Problem, target: Target) -> int:
         return 1

@@ -26,7 +26,7 @@ from ckmlir.ops.mhc import mixing as mixing_of
 from ckmlir.ops.mhc.kinds import FORMS, MOST_STREAMS
 from ckmlir.ops.mhc.mixing import KEYS, Mixing, RowPitch
 from ckmlir.ops.operator import NOTHING, Launch, Operator
-from ckmlir.ops.precision import UNIT
+from ckmlir.ops.precision import UNIT, order_decides
 from ckmlir.ops.request import MAXIMUM_SIZE, Integer, RequestError
 from ckmlir.ops.scalars import ceil_div, f32, gcd, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
@@ -149,11 +149,16 @@ class MhcCoefficients(Operator[CoefficientsProblem, CoefficientsSpec]):
         reference: Mapping[str, Array],
         target: Target,
     ) -> dict[str, Tolerance]:
-        """P parts take P - 1 additions in f32; then as `mixing.tolerance` says."""
+        """P parts take P - 1 additions in f32; then as `mixing.tolerance` says.
+
+        Nothing is promised of sums of which a part passes f32's range, nor of rows whose sum of squares does.
+        """
         sums, squares = _summed(problem, arrays)
+        lost = order_decides(arrays["acc_parts"].astype(np.float64), 0)
         sizes = np.abs(arrays["acc_parts"][..., :-1].astype(np.float64)).sum(axis=0)
         relative = (problem.parts + 4) * UNIT
-        return {"y": mixing_of.tolerance(problem.mixing, sums, problem.parts * UNIT * sizes, squares, relative, arrays)}
+        off, unknown = problem.parts * UNIT * sizes, lost[:, :-1] | lost[:, -1:]
+        return {"y": mixing_of.tolerance(problem.mixing, sums, off, squares, relative, arrays, unknown)}
 
     def launch(self, problem: CoefficientsProblem, spec: CoefficientsSpec, target: Target) -> Launch:
         if self.writes_nothing(problem):

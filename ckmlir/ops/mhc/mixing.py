@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.mhc.kinds import FORMS, KINDS, coefficients_of
-from ckmlir.ops.precision import DENORMAL, LEAST_EXPONENTIAL, OVERFLOW, UNIT
+from ckmlir.ops.precision import DENORMAL, LEAST_EXPONENTIAL, OVERFLOW, UNIT, in_f32, may_overflow
 from ckmlir.ops.request import LEAST_NORMAL_F32, MAXIMUM_SIZE, Choice, Integer, Key, Pitch, Real, RequestError
 
 if TYPE_CHECKING:
@@ -113,11 +113,16 @@ class Mixing(Struct, frozen=True):
 
 
 def norms(mixing: Mixing, squares: Array) -> Array:
-    """Norms (m, 1) of rows whose mean squares are given (m)."""
+    """Norms (m, 1) of rows whose mean squares are given (m), infinite where f32 has no number for what has a root."""
     with np.errstate(invalid="ignore"):
-        found = np.sqrt(squares + float(np.float32(mixing.eps)))
+        found = np.sqrt(in_f32(_rooted(mixing, squares)))
     counted: Array = np.where(found <= LEAST_NORM, 1.0, found)[:, None]
     return counted
+
+
+def _rooted(mixing: Mixing, squares: Array) -> Array:
+    """What norms are the square roots of."""
+    return squares + float(np.float32(mixing.eps))
 
 
 def coefficients(mixing: Mixing, sums: Array, squares: Array, arrays: Mapping[str, Array]) -> Array:
@@ -135,31 +140,44 @@ def coefficients(mixing: Mixing, sums: Array, squares: Array, arrays: Mapping[st
 
 
 def tolerance(
-    mixing: Mixing, sums: Array, off: Array, squares: Array, relative: Array | float, arrays: Mapping[str, Array]
+    mixing: Mixing,
+    sums: Array,
+    off: Array,
+    squares: Array,
+    relative: Array | float,
+    arrays: Mapping[str, Array],
+    unknown: Array,
 ) -> Tolerance:
     """How far coefficients in f32 may be from those of these sums and mean squares.
 
     Sums are `off` by so much, squares relatively by `relative`. With u f32's unit roundoff, f = alpha / r is off
     relatively by e = relative / 2 + 6 u, or by a denormal, and what it multiplies by |f| off + |f s| (e + 2 u) more. A
-    sigmoid σ moves by at most σ (1 - σ) exp(δ) δ when its argument does by δ, and loses σ (8 + (1 - σ) (2 |t| + 4)) u
-    itself. What becomes of res under Sinkhorn's divisions is followed to first order (`_sinkhorn_error`).
+    sigmoid σ of t moves to those of t - δ and t + δ at most when its argument does by δ, and loses
+    σ (8 + (1 - σ) (2 |t| + 4)) u itself. What becomes of res under Sinkhorn's divisions is followed to first order
+    (`_sinkhorn_error`).
 
-    Nothing is promised where f or its product passes f32's range, nor of an infinite sum where f may come to 0.
+    Nothing is promised where f or its product passes f32's range, of an infinite sum where f may come to 0, of rows
+    whose norm may be infinite or not, and of sums that are `unknown`: a condition (m, 2 n + n²), or of rows (m, 1).
     """
     alpha, bias = mixing.spread(arrays)
     n, norm = mixing.streams, norms(mixing, squares)
     is_res = np.arange(mixing.columns) >= 2 * n
-    relative = np.broadcast_to(np.asarray(relative), squares.shape)[:, None] / 2 + 6 * UNIT
+    relative = np.broadcast_to(np.asarray(relative), squares.shape)
+    rooted = _rooted(mixing, squares)
+    unknown = unknown | may_overflow(rooted, rooted * (relative + 2 * UNIT))[:, None]
+    relative = relative[:, None] / 2 + 6 * UNIT
     with np.errstate(all="ignore"):
         factor = np.abs(alpha / norm)
         argument = sums if mixing.form == "ck" else alpha / norm * sums + bias
         moved = factor * off + np.abs(factor * sums) * (relative + 2 * UNIT)
         moved += 2 * UNIT * (np.abs(argument) + np.abs(bias)) + DENORMAL * (np.abs(sums) + 1)
-        share = _sigmoid(argument)
-        step = off if mixing.form == "ck" else moved
-        own = share * (8 + (1 - share) * (2 * np.abs(argument) + 4)) * UNIT + LEAST_EXPONENTIAL
-        sigmoid = np.minimum(share * (1 - share) * np.exp(step) * step, 1.0) + own
-        free = np.broadcast_to((factor * np.maximum(np.abs(sums), 1) >= OVERFLOW / 4), sums.shape) & np.isfinite(sums)
+        share, step = _sigmoid(argument), off if mixing.form == "ck" else moved
+        slope = share * (1 - share)
+        # Where the slope is 0 a wrong exponent changes nothing, and 0 times an infinite argument is not a number.
+        own = (8 * share + np.where(slope == 0, 0.0, slope * (2 * np.abs(argument) + 4))) * UNIT + LEAST_EXPONENTIAL
+        sigmoid = np.fmax(_sigmoid(argument + step) - share, share - _sigmoid(argument - step)) + own
+        beyond = factor * np.maximum(np.abs(sums), 1) >= OVERFLOW / 4
+        free = np.broadcast_to(unknown, sums.shape) | (beyond & np.isfinite(sums))
         free = free | (np.isinf(sums) & (factor > 0) & (factor < LEAST_NORMAL_F32))  # 0 times an infinity
         if mixing.form == "ck":
             shares = factor * (sigmoid + share * (relative + 3 * UNIT)) + 2 * UNIT * np.abs(bias) + 2 * DENORMAL
