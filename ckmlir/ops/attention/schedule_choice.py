@@ -1,4 +1,5 @@
-"""Which schedules attention forward takes where none is named: rules from the model of time (docs/timing.md)."""
+"""Which schedules attention forward takes where none is named: rules from the model of time
+(benchmarks/results/schedules.md)."""
 
 from __future__ import annotations
 
