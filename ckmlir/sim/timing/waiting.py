@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from ckmlir.sim.timing.classes import LGKM_LDS, LGKM_SMEM, VM, Action, Role
 from ckmlir.sim.timing.compiled import compiled
 from ckmlir.sim.timing.events import UNIT_BUSY, Reason, Unit
@@ -164,10 +166,10 @@ def hold(cu: ComputeUnit, index: int, cycle: int) -> None:
     counts = one[CODE_COUNTS]
     if one[CODE_ACTION] == _WAIT:
         retire(wave, cycle)
-        other = vm_below(wave, one[CODE_VM])
+        other = vm_below(wave, np.int64(one[CODE_VM]))
         if other > until:
             until, reason = other, _WAIT_VMEM
-        other, why = lgkm_below(wave, one[CODE_LGKM])
+        other, why = lgkm_below(wave, np.int64(one[CODE_LGKM]))
         if other > until:
             until, reason = other, why
     else:

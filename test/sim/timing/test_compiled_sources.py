@@ -1,5 +1,6 @@
-"""Which files have to be unchanged for compiled code of the model to be used again."""
+"""Which files have to be unchanged for compiled code of the model to be used again, and how often it is compiled."""
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,31 @@ def test_every_function_that_is_called_comes_from_a_file_that_counts(module: obj
         code = getattr(getattr(value, "py_func", value), "__code__", None)
         if code is not None and Path(code.co_filename).parent == Path(str(module.__file__)).parent:
             assert Path(code.co_filename) in known
+
+
+CALLS = """
+from ckmlir.sim.timing.compiled import compiled
+
+@compiled
+def twice(number):
+    return 2 * number
+
+@compiled
+def power(exponent):
+    result = 1
+    for _ in range(exponent):
+        result = twice(result)
+    return result + twice(5)
+"""
+
+
+def test_numbers_in_the_source_are_compiled_for_as_any_number(tmp_path: Path) -> None:
+    """Here 1, with which the result begins, and 5."""
+    path = tmp_path / "calls.py"
+    path.write_text(CALLS)
+    spec = importlib.util.spec_from_file_location("calls", path)
+    assert spec and spec.loader
+    calls = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(calls)
+    assert calls.power(3) == 18
+    assert [str(number) for (number,) in calls.twice.overloads] == ["int64"]
