@@ -7,12 +7,15 @@ from typing import Any
 from ckmlir.compiled_kernel import CompiledKernel
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.scalars import ceil_div
 from ckmlir.ops.spec import by
 from ckmlir.targets import Target
 
 OTHERS = {"schedule": "another schedule", "edge": "another edge"}
 SMALLER = {"block": "a smaller block", "wave": "more waves"}
 """By key of a plan, what may need fewer registers: in place of what is named, and whether it is named or not."""
+
+REGISTER_BYTES = 4
 
 
 def require_registers(
@@ -34,7 +37,9 @@ def require_registers(
     ways = [way for key, way in OTHERS.items() if key in named]
     ways += [way for key, way in SMALLER.items() if key in operator.plan_fields]
     expected = " or ".join(filter(None, (", ".join(ways[:-1]), ways[-1])))
+    # LLVM counts spilled vector registers, some of them in accumulation registers, and no scalar ones in scratch.
+    number = ceil_div(metadata.private_segment_size, REGISTER_BYTES)
     raise RequestError(
-        f"{operator.name} on {target.name}: {', '.join(words)}: {metadata.vgpr_spill_count} registers of a work-item "
+        f"{operator.name} on {target.name}: {', '.join(words)}: {number} registers of a work-item "
         f"have no room, and would lie in scratch memory; expected {expected}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,6 +41,17 @@ def test_scratch_memory_is_refused_where_the_plan_is_named(tmp_path: Path, capsy
     assert len(lines) == 1 and "schedule=v4" in lines[0]
     compiled = compile_cached(GEMM, spec, GFX90A)
     require_registers(GEMM, GEMM.problem(m=300, n=512, k=512, layout="CRR"), spec, compiled, GFX90A)
+
+
+def test_scalar_registers_in_scratch_memory_are_counted() -> None:
+    """LLVM counts none of them as vector registers that it spilled."""
+    metadata = SimpleNamespace(private_segment_size=20, vgpr_spill_count=0, sgpr_spill_count=14)
+    compiled: Any = SimpleNamespace(
+        kernel_name="gemm", code_object=SimpleNamespace(kernel=lambda _: SimpleNamespace(metadata=metadata))
+    )
+    problem = GEMM.problem(**NAMED)
+    with pytest.raises(RequestError, match=r"schedule=v4: 5 registers of a work-item have no room"):
+        require_registers(GEMM, problem, GEMM.spec(problem, GFX90A), compiled, GFX90A)
 
 
 @pytest.mark.one_in(3)
