@@ -222,9 +222,9 @@ def test_what_is_decided_stays_within_the_errors(counted: bool) -> None:
 @pytest.mark.parametrize(("operator", "keys", "words"), [
     (PREDICT, {"h": 3, "hk": 2}, "hk=2: h=3 is not a multiple of it"),
     (PREDICT, {"topk": 0}, "topk=0.0: expected a share above 0 and at most 1"),
-    (PREDICT, {"topk": 1.5}, "topk=1.5: expected at most 1"),
-    (PREDICT, {"cdfthreshd": 2}, "cdfthreshd=2.0: expected at most 1"),
-    (PREDICT, {"simthreshd1": 1.01}, "simthreshd1=1.01: expected at most 1"),
+    (PREDICT, {"topk": 1.5}, "topk=1.5: expected a share, from 0 to 1"),
+    (PREDICT, {"cdfthreshd": 2}, "cdfthreshd=2: expected a share, from 0 to 1"),
+    (PREDICT, {"simthreshd1": 1.01}, "simthreshd1=1.01: expected a share, from 0 to 1"),
     (PREDICT, {"scale": 0}, "scale=0.0: expected a number above 0"),
     (PREDICT, {"sk": 32 * 8192 + 1, "block_k": 32}, "8193 blocks of keys; expected at most 8192"),
     (PREDICT, {"block_q": 48}, "predict_blocks: block_q=48: expected a power of two from 32 to 4096"),

@@ -98,9 +98,11 @@ def test_what_is_queued() -> None:
 
 
 @pytest.mark.parametrize(("keys", "words"), [
-    ({"block_q": 32}, "block_q=32: expected a whole number from 64"),
+    ({"block_q": 32}, "block_q=32: expected a power of two from 64 to 4096"),
+    ({"block_k": 8192}, "block_k=8192: expected a power of two from 32 to 4096"),
+    ({"sk": 600000}, "sparge_attention: sk=600000: 9375 blocks of keys; expected at most 8192"),
     ({"dtype": "fp8"}, "dtype=fp8: expected f16|bf16|f32"),
-    ({"topk": 0}, "topk=0.0: expected a share above 0 and at most 1"),
+    ({"topk": 0}, "sparge_attention: topk=0.0: expected a share above 0 and at most 1"),
     ({"mode": "group"}, "mode=group: unknown key"),
     ({"block_k": 48}, "block_k=48: expected a power of two"),
     ({"lists": "map"}, "lists=map: unknown key"),

@@ -178,9 +178,9 @@ def test_schedules_are_proved(chip: str, schedule: str, keys: int) -> None:
 
 @pytest.mark.parametrize(("keys", "words"), [
     ({"block_k": 48}, "block_k=48: expected a power of two"),
-    ({"block_k": 16}, "block_k=16: expected a whole number from 32"),
-    ({"block_q": 32}, "block_q=32: expected a whole number from 64"),
-    ({"sparsity": 1.5}, "sparsity=1.5: a share of all blocks; expected 0 to 1"),
+    ({"block_k": 16}, "block_k=16: expected a power of two from 32 to 1073741824"),
+    ({"block_q": 32}, "block_q=32: expected a power of two from 64 to 1073741824"),
+    ({"sparsity": 1.5}, "sparsity=1.5: expected a share, from 0 to 1"),
     ({"lists": "list", "entries": 6}, "entries=6: expected at most 5, the blocks of keys"),
     ({"entries": 2}, "entries=2: a map has an element for each block of keys; leave it out"),
     ({"pv_threshold": 0}, "pv_threshold=0: expected a finite number that f32 can hold, 1 or more"),

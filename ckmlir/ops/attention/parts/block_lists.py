@@ -44,14 +44,36 @@ NO_BLOCK = -7
 
 
 class BlockSize(PowerOfTwo, frozen=True):
-    """Queries or keys of a block."""
+    """Rows, queries or keys of a block; nothing but powers of two."""
+
+    maximum: int = 1 << 30
+
+    @property
+    def form(self) -> str:
+        return f"a power of two from {self.minimum} to {self.maximum}"
+
+    def read(self, value: object) -> int:
+        number = super().read(value)
+        if number & (number - 1):
+            raise self.refuse(value)
+        return number
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
-        return random.choice((self.minimum, 64, 64, 128, 128, 256))
+        return min(random.choice((self.minimum, 64, 64, 128, 128, 256)), self.maximum)
 
 
 class Share(Real, frozen=True):
-    """A share of the whole, at most 1."""
+    """A share of the whole."""
+
+    @property
+    def form(self) -> str:
+        return "a share, from 0 to 1"
+
+    def read(self, value: object) -> float:
+        number = super().read(value)
+        if number > 1:
+            raise self.refuse(value)
+        return number
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
         return random.choice((0.0, 0.3, 0.5, 0.8, 1.0))
@@ -81,21 +103,16 @@ class BlockLists(KeyPart):
     name = "blocks"
     keys: ClassVar[tuple[Key, ...]] = (
         Choice("lists", "map", "which keys are attended to: a map of blocks, distances between them, a list", FORMS),
-        BlockSize("block_q", 128, "queries of a block, a power of two from 64", minimum=64),
-        BlockSize("block_k", 128, "keys of a block, a power of two from 32", minimum=32),
+        BlockSize("block_q", 128, "queries of a block", minimum=64),
+        BlockSize("block_k", 128, "keys of a block", minimum=32),
         Entries("entries", None, "of each list, by default as many as there are blocks of keys", minimum=1),
-        Share("sparsity", 0.5, "share of the blocks of keys that made-up lists leave out, at most 1", 0),
+        Share("sparsity", 0.5, "share of the blocks of keys that made-up lists leave out", 0),
     )
 
     @classmethod
     def asked(cls, values: Mapping[str, Any], problem: Problem) -> BlockLists:
         form, entries, sparsity = (values[name] for name in ("lists", "entries", "sparsity"))
         block = values["block_q"], values["block_k"]
-        for name, size in zip(("block_q", "block_k"), block, strict=True):
-            if size & (size - 1):
-                raise RequestError(f"{name}={size}: expected a power of two")
-        if sparsity > 1:
-            raise RequestError(f"sparsity={sparsity}: a share of all blocks; expected 0 to 1")
         most = max(ceil_div(problem.sk, block[1]), 1)
         if entries is not None and form == "map":
             raise RequestError(f"entries={entries}: a map has an element for each block of keys; leave it out")

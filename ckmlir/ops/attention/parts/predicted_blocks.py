@@ -13,10 +13,12 @@ import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec, find_array
 from ckmlir.ops.attention.parts.block_lists import BlockLists, BlockSize
+from ckmlir.ops.attention.prediction.block_means import MOST_ROWS
 from ckmlir.ops.attention.prediction.predict_blocks import OPERATOR as PREDICT_BLOCKS
 from ckmlir.ops.attention.prediction.problem import Problem as Prediction
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument
+from ckmlir.ops.request import RequestError
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.problem import Problem
@@ -35,19 +37,21 @@ class PredictedBlocks(BlockLists):
     prediction: Prediction
 
     keys = (
-        BlockSize("block_q", 64, "queries of a block, a power of two from 64", minimum=64),
+        BlockSize("block_q", 64, "queries of a block", minimum=64, maximum=MOST_ROWS),
         *(key for key in PREDICT_BLOCKS.keys if key.name in ASKED[1:]),
     )
 
     @classmethod
     def asked(cls, values: Mapping[str, Any], problem: Problem) -> PredictedBlocks:
         """See `Part`."""
-        sizes = {name: getattr(problem, name) for name in ("b", "h", "hk", "sq", "sk", "d", "dtype", "layout")}
+        sizes = {name: getattr(problem, name) for name in ("b", "h", "hk", "sq", "sk", "d", "layout")}
         sizes |= {f"{name}_strides": problem.strides(name) for name in "qk" if 0 not in problem.strides(name)}
         mask = str(problem.mask) if problem.mask.is_causal else "none"
-        found = PREDICT_BLOCKS.problem(
-            **sizes, **{name: values[name] for name in ASKED}, mask=mask, scale=problem.score_scale
-        )
+        wanted = {name: values[name] for name in ASKED} | {"dtype": problem.held_as("q"), "mask": mask}
+        try:
+            found = PREDICT_BLOCKS.problem(**sizes, **wanted, scale=problem.score_scale)
+        except RequestError as error:  # which says who refuses
+            raise RequestError(str(error).removeprefix(f"{PREDICT_BLOCKS.name}: ")) from None
         block, blocks = (values["block_q"], values["block_k"]), found.shape[3]
         listed = blocks if found.topk is None else min(found.count, blocks)
         return cls("map", block, max(blocks, 1), listed, found)

@@ -99,7 +99,7 @@ class BlockMeans(Operator[Problem, BlockMeansSpec]):
         Integer("h", 2, "heads", minimum=1),
         Integer("s", 1024, "rows of a head"),
         Integer("d", 128, "channels: a multiple of 8 (f32: 4) up to 256", minimum=1, multiple=8),
-        BlockSize("block", 128, f"rows of a block, a power of two from 32 to {MOST_ROWS}", minimum=32),
+        BlockSize("block", 128, "rows of a block", minimum=32, maximum=MOST_ROWS),
         Choice("dtype", "f16", "of x", DTYPES),
         Choice("layout", "bhsd", "order of the dimensions in memory", ("bhsd", "bshd")),
         Flag("shift", False, "rows come less a row of each head, such as their mean"),
@@ -108,7 +108,6 @@ class BlockMeans(Operator[Problem, BlockMeansSpec]):
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         check_channels(values["d"], values["dtype"])
-        check_block("block", values["block"])
         check_counts(values["b"], values["h"], values["s"])
         sizes = (values["h"], values["s"], values["d"])
         strides = checked_head_strides(
@@ -186,12 +185,6 @@ def check_channels(d: int, dtype: str) -> None:
     multiple = row_multiple(dtype)
     if d % multiple or d > WHOLE_TILES[-1]:
         raise RequestError(f"d={d}: expected a multiple of {multiple} from {multiple} to {WHOLE_TILES[-1]}")
-
-
-def check_block(key: str, block: int) -> None:
-    """Refuse rows of a block that no kernel takes. Raises RequestError."""
-    if block & (block - 1) or block > MOST_ROWS:
-        raise RequestError(f"{key}={block}: expected a power of two from 32 to {MOST_ROWS}")
 
 
 def mean_tolerances(

@@ -40,7 +40,7 @@ from msgspec.structs import replace
 from ckmlir.ops.arrays import ArraySpec, array_spec, find_array
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.parts.block_lists import BlockSize, Share
-from ckmlir.ops.attention.prediction.block_means import DTYPES, MOST_ROWS, check_block, check_channels
+from ckmlir.ops.attention.prediction.block_means import DTYPES, MOST_ROWS, check_channels
 from ckmlir.ops.attention.prediction.block_means import OPERATOR as BLOCK_MEANS
 from ckmlir.ops.attention.prediction.problem import LENGTHS, MASKS, VECTOR, WAVES, PredictSpec, Problem
 from ckmlir.ops.attention.prediction.reference import map_tolerances, predicted, unpromised, with_lists
@@ -72,10 +72,10 @@ class PredictBlocks(Operator[Problem, PredictSpec]):
         Integer("d", 128, "channels: a multiple of 8 (f32: 4) up to 256", minimum=1, multiple=8),
         Choice("dtype", "f16", "of Q and K", DTYPES),
         Choice("layout", "bhsd", "order of the dimensions in memory", ("bhsd", "bshd")),
-        BlockSize("block_q", 64, f"queries of a block, a power of two from 32 to {MOST_ROWS}", minimum=32),
-        BlockSize("block_k", 128, f"keys of a block, a power of two from 32 to {MOST_ROWS}", minimum=32),
+        BlockSize("block_q", 64, "queries of a block", minimum=32, maximum=MOST_ROWS),
+        BlockSize("block_k", 128, "keys of a block", minimum=32, maximum=MOST_ROWS),
         Share("topk", None, "share of the blocks of keys that is taken; by default what cdfthreshd takes", 0),
-        Share("cdfthreshd", 0.98, "what the softmax of the blocks taken adds up to, at most 1", 0),
+        Share("cdfthreshd", 0.98, "what the softmax of the blocks taken adds up to", 0),
         Share("simthreshd1", 0.6, "how alike the rows of a block have to be for their mean to stand for them", 0),
         Flag("by_head", False, "both thresholds are those of each head of Q, in memory"),
         Real("scale", None, "of the scores, by default 1 / sqrt(d)", 0),
@@ -95,9 +95,6 @@ class PredictBlocks(Operator[Problem, PredictSpec]):
         h, hk, d = values["h"], values["hk"] or values["h"], values["d"]
         if h % hk:
             raise RequestError(f"hk={hk}: h={h} is not a multiple of it; expected a divisor of h")
-        for name in ("topk", "cdfthreshd", "simthreshd1"):
-            if values[name] is not None and values[name] > 1:
-                raise RequestError(f"{name}={values[name]}: expected at most 1")
         if values["topk"] == 0:
             raise RequestError("topk=0.0: expected a share above 0 and at most 1")
         if values["scale"] == 0:
@@ -216,7 +213,6 @@ def _strides(values: Mapping[str, Any], name: str, sizes: tuple[int, int, int]) 
     Raises RequestError.
     """
     given: tuple[int, ...] | None = values[f"{name}_strides"]
-    check_block(f"block_{name}", values[f"block_{name}"])
     checked_head_strides(name, values["layout"], values["b"], sizes, values["dtype"], given)
     return given
 
