@@ -109,21 +109,23 @@ def sage_attention(
     """
     call = Call(stream)
     arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout, same=False)
-    kind = arrays["v"].dtype
-    if (v_scale is not None) != (kind == "fp8"):
-        raise DeviceError(f"v_scale: v is {kind}; expected scales of channels with fp8, and none with others")
     wanted = dtype_name("dtype", dtype)
-    keys |= {"v_dtype": kind, "out": wanted, "scales": granularity, "lse": return_lse}
-    scales = {"q_scales": ("q_scale", q_scale), "k_scales": ("k_scale", k_scale), "v_scales": ("v_scale", v_scale)}
-    inputs: dict[str, Given | None] = {**arrays}
-    for name, (what, one) in scales.items():
-        if one is not None:
-            inputs[name] = dense(call.read(what, one).require(ndim=3, dtype="f32"))
+    keys |= {"v_dtype": arrays["v"].dtype, "out": wanted, "scales": granularity, "lse": return_lse}
+    inputs: dict[str, Given | None] = {**arrays, **channel_scales(call, arrays["v"], v_scale)}
+    for name, one in (("q_scale", q_scale), ("k_scale", k_scale)):
+        inputs[f"{name}s"] = dense(call.read(name, one).require(ndim=3, dtype="f32"))
     query = arrays["q"].shape
     logarithms = (query[0], *(query[layout.index(dim)] for dim in "hs")) if return_lse else None
     outputs = outputs_of(call, out, (*query[:3], arrays["v"].shape[3]), wanted, logarithms)
     keys |= written_key("o", outputs.given["o"], layout)
     return outputs.of(call.run("sage_attention", keys, inputs, outputs.given, varying=VARYING))
+
+
+def channel_scales(call: Call, values: Given, v_scale: Any) -> dict[str, Given]:
+    """Those of a v in fp8, none of others. Raises DeviceError where there are some, or none, against that."""
+    if (v_scale is not None) != (values.dtype == "fp8"):
+        raise DeviceError(f"v_scale: v is {values.dtype}; expected scales of channels with fp8, and none with others")
+    return {} if v_scale is None else {"v_scales": dense(call.read("v_scale", v_scale).require(ndim=3, dtype="f32"))}
 
 
 @checked

@@ -17,8 +17,9 @@ from ckmlir.nn.attention import (
     written_key,
 )
 from ckmlir.nn.attention import VARYING as OF_ATTENTION
-from ckmlir.nn.calls import Call
+from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given
+from ckmlir.nn.kinds_of_attention import channel_scales
 from ckmlir.nn.plain import checked
 from ckmlir.runtime.device import DeviceError
 
@@ -75,31 +76,45 @@ def predict_blocks(
 def sparge_attention(
     q: Any, k: Any, v: Any, *, block_size: tuple[int, int] = (64, 128), topk: float | None = None,
     cdfthreshd: float = 0.98, simthreshd1: float = 0.6, thresholds: Any = None, smooth: bool = False,
-    first: bool = False, pv_threshold: float | None = None, causal: bool = False, window: Sequence[int] = UNBOUNDED,
+    first: bool = False, pv_threshold: float | None = None, quantized: str | None = None, granularity: str = "block",
+    v_scale: Any = None, dtype: str | None = None, causal: bool = False, window: Sequence[int] = UNBOUNDED,
     scale: float | None = None, softcap: float = 0.0, alibi_slopes: Any = None, layout: str = "bshd",
     return_lse: bool = False, out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
-    """`attention` to the blocks of keys that `predict_blocks` finds for each block of queries: SpargeAttn.
+    """`attention` to the blocks of keys that `predict_blocks` finds for each block of queries: SpargeAttn; with
+    `quantized` in front of `sage_attention`.
 
     Args:
         q, k, v, causal, window, scale, softcap, alibi_slopes, layout, return_lse, out: as for `attention`.
         block_size: queries and keys of a block, powers of two, from 64 and 32.
         topk, cdfthreshd, simthreshd1, thresholds, smooth, first: as for `predict_blocks`.
         pv_threshold: as for `sparse_attention`.
+        quantized: i8 or fp8: what q and k become by blocks, once blocks of keys are predicted. v is fp8, f16 or bf16;
+            smooth, for which keys also lose their mean before that, and return_lse exclude each other.
+        granularity, v_scale, dtype: with `quantized`, as for `sage_attention`.
 
     Returns, and errors: as `attention`.
     """
     call = Call(stream)
-    arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout)
+    arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout, same=quantized is None)
+    result, of_values = arrays["q"].dtype, {}
+    if quantized is not None:
+        result = dtype_name("dtype", dtype or "bf16")
+        keys |= {"quantised": dtype_name("quantized", quantized), "scales": granularity, "out": result}
+        keys |= {"v_dtype": arrays["v"].dtype}
+        of_values = channel_scales(call, arrays["v"], v_scale)
+    elif v_scale is not None or dtype is not None:
+        raise DeviceError("v_scale, dtype: only with quantized; expected None")
     b, h, rows = (int(str(keys[name])) for name in ("b", "h", "sq"))
     shape = (*arrays["q"].shape[:3], arrays["v"].shape[3])
     keys |= {**_wanted(block_size, topk, cdfthreshd, simthreshd1), "smooth": smooth, "first": first}
     keys |= {"pv_threshold": pv_threshold, "lse": return_lse, "soft_cap": softcap or None}
-    inputs: dict[str, Given | None] = {**arrays, **_thresholds(call, thresholds, keys)}
-    outputs = outputs_of(call, out, shape, arrays["q"].dtype, (b, h, rows) if return_lse else None)
+    inputs: dict[str, Given | None] = {**arrays, **of_values, **_thresholds(call, thresholds, keys)}
+    outputs = outputs_of(call, out, shape, result, (b, h, rows) if return_lse else None)
     keys |= written_key("o", outputs.given["o"], layout)
     inputs["slopes"] = slopes_of(call, alibi_slopes, b, h, keys)
-    return outputs.of(call.run("sparge_attention", keys, inputs, outputs.given, varying=OF_ATTENTION))
+    name = "sparge_attention" if quantized is None else "sparge_sage_attention"
+    return outputs.of(call.run(name, keys, inputs, outputs.given, varying=OF_ATTENTION))
 
 
 def _wanted(block_size: Any, topk: float | None, cdfthreshd: float, simthreshd1: float) -> dict[str, object]:

@@ -325,7 +325,8 @@ class Run(Struct, frozen=True):
 
     Attributes:
         operator, problem: what runs.
-        arrays: its arrays' names -> the arrays and workspaces here that stand for them; others keep their names.
+        arrays: its arrays' names -> the arrays and workspaces here that stand for them; others keep their names. A
+            workspace of its own that is named here is left behind in the one that stands for it.
     """
 
     operator: Operator[Any, Any]

@@ -180,6 +180,8 @@ class _Resolver:
         inner = make_plan(step.operator, step.problem, self.target)
         names = {array.name: array.name for array in step.operator.arrays(step.problem)} | dict(step.arrays)
         for workspace in inner.workspaces:
+            if workspace.name in step.arrays:
+                continue
             names[workspace.name] = self.own_name(f"{step.operator.name}.{workspace.name}")
             self.workspaces.append(replace(workspace, name=names[workspace.name]))
             self.sizes[names[workspace.name]] = workspace.nbytes

@@ -205,6 +205,14 @@ OPERATORS: Mapping[str, Entry] = {
         "attention.sage_attention",
         "attention forward with Q and K in i8 or fp8 by blocks with scales, V in fp8, f16 or bf16",
     ),
+    "quantize_heads": Entry(
+        "attention.quantize_heads",
+        "Q or K in i8 or fp8 with a scale for each block of rows, as sage_attention takes them",
+    ),
+    "sparge_sage_attention": Entry(
+        "attention.sparge_sage_attention",
+        "sparge_attention with Q and K quantised by blocks to i8 or fp8, V in fp8, f16 or bf16",
+    ),
     "fmha_bwd_dot_do_o": Entry(
         "attention.backward.fmha_bwd_dot_do_o", "attention backward, first step: minus rowsum(dO·O) of every query"
     ),

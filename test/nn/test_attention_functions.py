@@ -172,6 +172,10 @@ def test_predicted_blocks(session: nn.Session, put: Put) -> None:
     seen = np.broadcast_to(np.repeat([True, False, True], 64)[:150], (2, 100, 150))
     expected = attended(q[0], k[0], v[0], False, extra=seen)[None]
     assert_close(nn.sparge_attention(put(q), put(k), put(v), **block), expected)
+    eight: dict[str, Any] = {**block, "quantized": "i8", "granularity": "warp", "dtype": "f16"}
+    found, logarithms = nn.sparge_attention(put(q), put(k), put(v), return_lse=True, **eight)
+    assert_close(found, expected, factor=16)  # steps of 8 bits
+    assert exact(logarithms).shape == (1, 2, 100)
 
 
 @homes
@@ -233,6 +237,9 @@ ONCE = np.lib.stride_tricks.as_strided(K, K.shape, (0, *K.strides[1:]))
     (lambda: nn.sparse_attention(Q, K, K, L.astype(np.int8)), r"block_map: shape \(2,\); expected \(2, 4, 1, 1\)"),
     (lambda: nn.sage_attention(Q, K, K, Q[0], Q[0], Q[0]), "v_scale: v is f16; expected"),
     (lambda: nn.sage_attention(Q, K, K, np.ones((2, 4, 1), np.float32), np.ones((2, 2, 1), np.float32)), "dtype=f16"),
+    (lambda: nn.sparge_attention(Q, K, K, dtype="bf16"), "v_scale, dtype: only with quantized; expected None"),
+    (lambda: nn.sparge_attention(Q, K, K, quantized="i8", v_scale=Q[0]), "v_scale: v is f16; expected scales of"),
+    (lambda: nn.sparge_attention(Q, K, K, quantized="i4"), "quantised=i4: expected i8|fp8"),
     (lambda: nn.hstu_attention(FLAT, FLAT[:5], FLAT[:5], [0, 6]), "expected as many places"),
     (lambda: nn.hstu_attention(FLAT, FLAT, FLAT, [0, 6], weights="tanh"), "weights=tanh"),
 ])  # fmt: skip

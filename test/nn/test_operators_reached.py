@@ -21,6 +21,7 @@ APART = {
     "fmha_fwd_splitkv_combine": A_STEP,
     "fmha_fwd_shares": A_STEP,
     "block_means": A_STEP,
+    "quantize_heads": A_STEP,
     "fmha_bwd_dot_do_o": A_STEP,
     "fmha_bwd_costs": A_STEP,
     "fmha_bwd_turns": A_STEP,

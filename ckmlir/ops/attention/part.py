@@ -121,6 +121,11 @@ class ScorePart(Part):
 class ScalePart(Part):
     """What elements of Q, K and V stand for themselves times of; a problem has one such part at most."""
 
+    def moved(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> Array | float:
+        """How far scores of a place may be off since Q and K are rounded before the kernel, not finite where nothing is
+        promised; see `moved_scores`."""
+        return 0.0
+
     def weight_error(self, problem: Problem) -> float:
         """What it adds at most to the relative error of a weight, or of a sum of weights."""
         return 0.0

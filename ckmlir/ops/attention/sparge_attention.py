@@ -40,7 +40,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import Run, Step
 from ckmlir.ops.request import Choice, Key
 from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
-from ckmlir.targets import Target
+from ckmlir.targets import Target, get_target
 
 MAP = "block_map"
 
@@ -74,21 +74,24 @@ class SpargeAttention(SparseAttention):
         return super()._values(problem, array, generator)
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        return super().reference(*self._mapped(problem, arrays))
+        return super().reference(*self._made(problem, arrays, get_target("gfx950")))
 
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
         """Those of `sparse_attention` with the map; nothing is promised where the map is left open."""
-        part, (whole, given) = predicted_of(problem), self._mapped(problem, arrays)
+        part, (whole, given) = predicted_of(problem), self._made(problem, arrays, target)
         found = super().tolerances(whole, given, reference, target)
         open_ = unpromised(part.prediction, arrays, target).any(-1).repeat(part.block[0], -1)[..., : problem.sq]
         rows = open_.reshape(lse_shape(problem))
         lost = {"lse": rows, "o": problem.by_head(np.broadcast_to(rows[..., None], (*rows.shape, problem.dv)))}
         return {name: replace(one, unspecified=one.unspecified | lost[name]) for name, one in found.items()}
 
-    def _mapped(self, problem: Problem, arrays: Mapping[str, Array]) -> tuple[Problem, Mapping[str, Array]]:
-        """The problem with a map among its arrays, which is predicted where it is not there yet."""
+    def _made(
+        self, problem: Problem, arrays: Mapping[str, Array], target: Target
+    ) -> tuple[Problem, Mapping[str, Array]]:
+        """The problem that is left behind the steps before the kernel, with a map among its arrays, which is predicted
+        where it is not there yet."""
         if MAP in arrays:
             return problem, arrays
         part = predicted_of(problem)

@@ -18,7 +18,8 @@ from typing import Any
 
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, FmhaFwdSpec
-from ckmlir.ops.attention.part import key_parts
+from ckmlir.ops.attention.moved_scores import moved_error
+from ckmlir.ops.attention.part import key_parts, scale_parts
 from ckmlir.ops.attention.parts.alibi import Alibi
 from ckmlir.ops.attention.parts.bias import Bias
 from ckmlir.ops.attention.parts.block_lists import COUNTED, LISTED, BlockLists
@@ -64,12 +65,13 @@ class SparseAttention(FmhaFwd):
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """Those of `fmha_fwd`, and what skipped blocks take away."""
+        """Those of `fmha_fwd`, and what skipped blocks and rounded queries and keys take away."""
         both = {**reference, "lse": reference["o"]}  # by name
         found = super().tolerances(problem, arrays, both, target)
         for part in problem.parts:
             if isinstance(part, Skip):
                 found = skipped_error(problem, arrays, found, part.threshold)
+        found = moved_error(problem, arrays, found) if scale_parts(problem) else found
         return {name: found[name] for name in reference}
 
     def steps(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[Step, ...]:

@@ -20,7 +20,7 @@ from ckmlir.ops.scalars import i32, i64
 
 @dataclass(frozen=True)
 class Bias(AddedPart):
-    """(1 or b, 1 or h, queries, keys) of Q's dtype, or f32 for fp8; queries are `stride` elements apart."""
+    """(1 or b, 1 or h, queries, keys) of Q's dtype, f32 for 8 bits and fewer; queries are `stride` elements apart."""
 
     dtype: str
     lengths: tuple[int, int, int, int]
@@ -46,7 +46,8 @@ class Bias(AddedPart):
         if step < problem.sk:
             raise RequestError(f"bias_stride={stride}: rows have {problem.sk} elements; expected at least that")
         lengths = (problem.b if kind == "batch" else 1, 1 if kind == "one" else problem.h, rows, problem.sk)
-        found = cls("f32" if problem.dtype == "fp8" else problem.dtype, lengths, step)
+        held = problem.held_as("q")
+        found = cls(held if find_dtype(held).bytes > 1 else "f32", lengths, step)
         if rows * step * find_dtype(found.dtype).bytes > MAXIMUM_ARRAY_BYTES:
             raise RequestError(f"bias={kind}: a head's {rows} rows are {step} elements apart, which is 2 GiB or more")
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class SageScales(BlockScales):
     channels: bool = False
 
     name = "sagescales"
-    keys = (
+    keys: ClassVar[tuple[Choice, ...]] = (
         Choice("scales", "block", "of blocks of 128 queries and 128 keys, 32 and 64 (warp), 4 and 16 (thread); none: "
                "of tensors", ("block", "warp", "thread", "tensor")),
     )  # fmt: skip

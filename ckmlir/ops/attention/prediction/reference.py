@@ -121,13 +121,27 @@ def _thresholds(problem: Problem, arrays: Mapping[str, Array], head: int) -> tup
     return float(np.float32(similar)), float(share)
 
 
+def mean_of_keys(problem: Problem, arrays: Mapping[str, Array]) -> Array:
+    """K's mean over the sequence (b, hk, d), in float64."""
+    rows = by_head(problem.keys.layout, arrays["k"]).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        found: Array = rows.sum(2) / max(problem.keys.s, 1)
+    return found
+
+
+def mean_error(problem: Problem, arrays: Mapping[str, Array], mean: Array, target: Target) -> Array | float:
+    """How far it may be off in memory."""
+    if not problem.keys.s:
+        return 0.0
+    tolerance = REDUCE.tolerances(problem.mean, {"x": arrays["k"]}, {"y": mean}, target)["y"]
+    return tolerance.atol + tolerance.rtol * np.abs(mean) + UNIT * np.abs(mean)
+
+
 def _sides(problem: Problem, arrays: Mapping[str, Array]) -> list[tuple[str, block_means.Problem, dict[str, Array]]]:
     """Arrays of `block_means` of queries and of keys."""
     found = [("q", problem.queries, {"x": arrays["q"]}), ("k", problem.keys, {"x": arrays["k"]})]
     if problem.keys.shift:
-        rows = by_head(problem.keys.layout, arrays["k"]).astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            found[1][2]["shift"] = rows.sum(2) / max(problem.keys.s, 1)
+        found[1][2]["shift"] = mean_of_keys(problem, arrays)
     return found
 
 
@@ -135,15 +149,10 @@ def _with_errors(
     problem: Problem, arrays: Mapping[str, Array], target: Target
 ) -> list[tuple[str, block_means.Problem, dict[str, Array], Any]]:
     """The same, and how far their shift may be off."""
-    found: list[tuple[str, block_means.Problem, dict[str, Array], Any]] = []
-    for name, side, given in _sides(problem, arrays):
-        moved: Any = 0.0
-        if "shift" in given and problem.keys.s:
-            mean = problem.mean
-            tolerance = REDUCE.tolerances(mean, {"x": given["x"]}, {"y": given["shift"]}, target)["y"]
-            moved = tolerance.atol + tolerance.rtol * np.abs(given["shift"]) + UNIT * np.abs(given["shift"])
-        found.append((name, side, given, moved))
-    return found
+    return [
+        (name, side, given, mean_error(problem, arrays, given["shift"], target) if "shift" in given else 0.0)
+        for name, side, given in _sides(problem, arrays)
+    ]
 
 
 def _means(side: block_means.Problem, given: dict[str, Array], moved: Any, target: Target) -> list[list[Means]]:
