@@ -334,7 +334,7 @@ def test_layers_in_units_of_a_chip(keys: dict[str, Any]) -> None:
         ("fused_moe", {"b_scale": "mx"}, "b_scale=mx: of matrices of 4 bits; expected b_dtype="),
         ("fused_moe", {"b_dtype": "i4"}, "b_dtype=i4 has scales of groups that are numbers; expected 1x32"),
         ("fused_moe", {"dtype": "fp8", "bias": "f32"}, "bias=f32: products of dtype=fp8 have scales alone"),
-        ("moe_layer", {"e": 4, "topk": 5}, "k=5: there are n=4 experts; expected at most that"),
+        ("moe_layer", {"e": 4, "topk": 5}, "moe_layer: topk=5: there are e=4 experts; expected at most that"),
         ("fused_moe", {"t": 2**23, "hidden": 1024}, "kernels address at most 2147483647"),
     ],
 )

@@ -299,7 +299,7 @@ def test_buffers_follow_turns() -> None:
         ({"c_rows": "token", "reduction": "rounded", "out": "f32", "entry_ids": 1}, "out=f32 is what sums are added"),
         ({"op": "acc * gate"}, "it names acc and gate or up; expected one sum, acc, or two, gate and up"),
         ({"c_rows": "token", "out": "fp8", "op": "acc"}, "out=fp8: entries of a token are summed; expected f16|bf16"),
-        ({"op": "acc", "d": "f32"}, "d: 1 D tensors are described, op=acc names 0"),
+        ({"op": "acc", "d": "f32"}, "d: 1 D tensor described, op=acc names 0"),
         ({"b_stride": 100}, "b_stride=100: an expert's matrix takes 65536; expected that at least"),
         ({"op": "acc + d0", "ldd": 100}, "ldd=100: d0 has 256 elements for each expert; expected that at least"),
         ({"t": 2**23, "topk": 8, "n": 64, "k": 1}, "array c of shape 67108864x64 takes 8589934592 bytes"),

@@ -252,7 +252,7 @@ def test_eight_bit_floats_are_absent_from_gfx90a(name: str) -> None:
     ("topk_softmax", {"k": 65}, "k=65: there are n=64 experts"),
     ("topk_softmax", {"k": 0}, "k=0: expected a whole number from 1"),
     ("topk_softmax", {"n": 0}, "n=0: expected a whole number from 1"),
-    ("softmax", {"mask_stride": 9}, "mask_stride=9: these choices have no such array"),
+    ("softmax", {"mask_stride": 9}, "mask_stride=9: there is no array mask; expected mask=1 with it, or nothing"),
     ("softmax", {"scale": "inf"}, "scale=inf"),
     ("softmax", {"n": 2**29, "dtype": "f32"}, "n=536870912: a row of x takes 2 GiB or more"),
     ("smoothquant", {"out": "bf8"}, "out=bf8: expected i8|fp8"),

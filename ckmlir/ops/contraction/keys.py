@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from ckmlir.errors import counted
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.contraction.contraction_spec import (
     COMPUTED,
@@ -154,9 +155,16 @@ def read_problem(values: Mapping[str, Any], products: int = 1, ld_index: int | N
     else:
         check_scalars(values, "", ())
         for key in ("d", "d_kind", "ldd"):
-            if values.get(key):
-                raise RequestError(f"{key}: {len(values[key])} D tensors are described, and no op names them; {NO_OP}")
+            check_described(key, values.get(key), None, 0)
     return Problem(**fields)
+
+
+def check_described(key: str, described: Sequence[object] | None, op: str | None, named: int) -> None:
+    """Refuse as many descriptions of D tensors as an expression, if there is one, does not name. Raises
+    RequestError."""
+    if described and len(described) != named:
+        which = f"op={op} names {named}" if op else f"and no op names them; {NO_OP}"
+        raise RequestError(f"{key}: {counted(len(described), 'D tensor')} described, {which}")
 
 
 def check_scalars(values: Mapping[str, Any], op: str, used: Collection[str]) -> None:
@@ -303,8 +311,7 @@ def _sides(values: Mapping[str, Any], problem: Problem) -> tuple[SideTensor, ...
         raise RequestError(f"op={problem.op}: it names {NAMES[count - 1]} but not {missing[0]}; number them from d0 on")
     given = {key: values[key] or () for key in ("d", "d_kind", "ldd")}
     for key, found in given.items():
-        if found and len(found) != count:
-            raise RequestError(f"{key}: {len(found)} D tensors are described, op={problem.op} names {count}")
+        check_described(key, found, problem.op, count)
     sides = []
     for place, name in enumerate(NAMES[:count]):
         dtype = given["d"][place] if given["d"] else problem.out

@@ -38,7 +38,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     computing_type,
     output_names,
 )  # fmt: skip
-from ckmlir.ops.contraction.keys import NO_OP, check_scalars
+from ckmlir.ops.contraction.keys import NO_OP, check_described, check_scalars
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import MOST, NAMES, TYPES
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
@@ -132,9 +132,8 @@ class SumParts(Operator[SumProblem, SumSpec]):
         unread = next((name for name in NAMES if name not in used and values[name] is not None), None)
         if unread is not None:
             raise RequestError(f"{unread}={'x'.join(map(str, values[unread]))}: no op names it; {NO_OP}")
+        check_described("d", values["d"], op, len(names))
         types = values["d"] or (out,) * len(names)
-        if len(types) != len(names):
-            raise RequestError(f"d: {len(types)} D tensors are described, op={op} names {len(names)}")
         side = []
         for name, own in zip(names, types, strict=True):
             if own == "f64" != computing:

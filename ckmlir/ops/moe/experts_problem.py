@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, array_spec, find_array
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS, accumulator_type
-from ckmlir.ops.contraction.keys import read_problem
+from ckmlir.ops.contraction.keys import check_described, read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
 from ckmlir.ops.contraction.scaling import of_matrices
 from ckmlir.ops.contraction.shuffle import COLUMNS
@@ -140,8 +140,7 @@ def read_experts(values: Mapping[str, Any]) -> ExpertsProblem:
     used = _used(values["op"])
     count = sum(name in NAMES for name in used)
     for key in ("d", "d_kind", "ldd"):
-        if values[key] is not None and len(values[key]) != count:
-            raise RequestError(f"{key}: {len(values[key])} D tensors are described, op={values['op']} names {count}")
+        check_described(key, values[key], values["op"], count)
     kinds = values["d_kind"] or ("row",) * count
     shuffled = values["shuffled"]
     if shuffled is None and values["schedule"] == PRESHUFFLE:

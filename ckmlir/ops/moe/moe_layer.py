@@ -20,7 +20,7 @@ from ckmlir.ops.moe.fused_moe import LAYER_KEYS, FusedMoe
 from ckmlir.ops.moe.layer_problem import LayerProblem, read_layer
 from ckmlir.ops.moe.topk_softmax import OPERATOR as TOPK_SOFTMAX
 from ckmlir.ops.operator import Run, Step
-from ckmlir.ops.request import Choice
+from ckmlir.ops.request import Choice, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.steps import Workspace
 from ckmlir.targets import Target
@@ -40,6 +40,8 @@ class MoeLayer(FusedMoe):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> LayerProblem:
+        if values["topk"] > values["e"]:
+            raise RequestError(f"topk={values['topk']}: there are e={values['e']} experts; expected at most that")
         front = TOPK_SOFTMAX.problem(
             m=values["t"], n=values["e"], k=values["topk"], dtype=values["logits"] or _computed(values["dtype"]),
             activation=values["activation"], renormalize=values["renormalize"],

@@ -127,8 +127,7 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
     lengths: ClassVar[tuple[int, ...]] = LENGTHS
 
     def _problem(self, values: Mapping[str, Any]) -> RowProblem[C]:
-        choices = self._choices(values)
-        options = self.options_type(**{name: choices[name] for name in field_names(self.options_type) or ()})
+        options = self._options(values)
         for conflict in options.conflicts():
             raise RequestError(str(conflict))
         if values["base"] not in (1, 2, 4, 8, 16):
@@ -142,11 +141,25 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
         for key in self.keys:
             given = key.name.endswith("stride") and values[key.name] is not None
             if given and key.name not in map(stride_key, strides):
-                raise RequestError(f"{key.name}={values[key.name]}: these choices have no such array")
+                raise RequestError(f"{key.name}={values[key.name]}: {self._absent(key.name, values)}")
         numbers = {name: values[name] for name in self.numbers}
         problem = RowProblem(options, sizes, strides, numbers, values["base"])
         self.arrays(problem)  # refuses what is too large
         return problem
+
+    def _options(self, values: Mapping[str, Any]) -> C:
+        choices = self._choices(values)
+        return self.options_type(**{name: choices[name] for name in field_names(self.options_type) or ()})
+
+    def _absent(self, key: str, values: Mapping[str, Any]) -> str:
+        """Why there is no array whose rows this stride is of, and one choice with which there would be."""
+        for own in self.keys:
+            for value in own.choices_of_all:
+                options = self._options({**values, own.name: value})
+                found = [array.name for array in options.arrays() if array.strided and stride_key(array.name) == key]
+                if found and not options.conflicts():
+                    return f"there is no array {found[0]}; expected {own.name}={own.text(value)} with it, or nothing"
+        return "these choices have no such array"
 
     def _choices(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """The values of the options by name; operators derive here what a request left open."""
