@@ -120,6 +120,9 @@ class ContractionSpec(Spec):
         chain: (0, 0) where C is stored. Else C is multiplied by a second matrix, `down`, before anything of it gets to
             memory (`ckmlir.ops.contraction.chain_kernel`): columns of that product that a step computes, and elements
             of which the length and the distance of rows of `down` are multiples.
+        chain_scaling: the scales of `down`, as `scaling` writes them; () for none.
+        chain_side: what is added to the sums of that product before they are weighted, a row as `side` has it; () for
+            nothing.
         kept: elements along K of which LDS keeps the scales that `keepable` has (`ckmlir.ops.contraction.kept_scales`);
             0: each step brings its own.
         beside: columns of C behind those of B: the first has the sums of the squares of A's rows, the others zeros.
@@ -155,6 +158,8 @@ class ContractionSpec(Spec):
     b_dtype: str = ""
     taken: str = ""
     chain: Annotated[tuple[int, int], Counts(any)] = (0, 0)
+    chain_scaling: Annotated[tuple[str, ...], Counts(without_alignment)] = ()
+    chain_side: Annotated[tuple[str, ...], Counts(without_alignment)] = ()
     kept: Algorithm[int] = 0
     beside: int = 0
 
@@ -178,6 +183,7 @@ class ContractionSpec(Spec):
         if self.op:
             parts += [f"op{digest_of(self.op, 8)}", *(text.replace(":", "") for text in self.side)]
         parts += [f"chain{by(self.chain)}"] * any(self.chain)
+        parts += [text.replace(":", "x") for text in (*self.chain_scaling, *self.chain_side)]
         parts += [f"kept{self.kept}"] * (self.kept > 0) + [f"beside{self.beside}"] * (self.beside > 0)
         parts += [f"slices{by(self.slices)}"] * (math.prod(self.slices) > 1)
         return "_".join(parts + ([f"pad_{self.pad}"] if self.pad else []))
@@ -247,8 +253,19 @@ class ContractionSpec(Spec):
 
     @property
     def behind(self) -> tuple[str, ...]:
-        """What C is multiplied by before it is stored: a matrix, and a number for each row of the result."""
-        return ("down", "weights") if any(self.chain) else ()
+        """What C is multiplied by before it is stored: a matrix, with its scales, what is added to the product, and a
+        number for each row of the result."""
+        return (*self.matrices_behind, *self.bias_behind, "weights") if any(self.chain) else ()
+
+    @property
+    def matrices_behind(self) -> tuple[str, ...]:
+        """Those of them that have rows: the matrix, and its scales."""
+        return ("down", *("scale_down",) * len(self.chain_scaling)) if any(self.chain) else ()
+
+    @property
+    def bias_behind(self) -> tuple[str, ...]:
+        """The one that is added to the product."""
+        return ("bias_down",) * len(self.chain_side)
 
     @property
     def index(self) -> tuple[str, ...]:

@@ -26,18 +26,18 @@ def other_parts(problem: Problem, spec: ContractionSpec) -> Iterator[Reason]:
 
 def other_sides(problem: Problem, spec: ContractionSpec) -> Iterator[Reason]:
     """D tensors, and arrays that A and B are made of, that the kernel takes for something else."""
-    if not _covered(problem.described_side(), spec.side):
+    if not covered(problem.described_side(), spec.side):
         expected = f"expected {problem.described_side()}"
         yield Reason("side", spec.side, "the kernel takes other D tensors", expected)
     scales = tuple(one.described for one in problem.scaling)
-    if not _covered(scales, spec.scaling):
+    if not covered(scales, spec.scaling):
         yield Reason("scaling", spec.scaling, "the kernel takes other scales", f"expected {scales}")
-    if not _covered(problem.described_sources(), spec.sources):
+    if not covered(problem.described_sources(), spec.sources):
         expected = f"expected {problem.described_sources()}"
         yield Reason("sources", spec.sources, "the kernel makes A and B of other arrays", expected)
 
 
-def _covered(given: Sequence[str], known: Sequence[str]) -> bool:
+def covered(given: Sequence[str], known: Sequence[str]) -> bool:
     """Whether arrays are as a kernel knows them, or better aligned; each text ends with what it is aligned to."""
     if given == known:
         return True

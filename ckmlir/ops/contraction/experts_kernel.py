@@ -33,7 +33,7 @@ class Experts:
         """See `Walk`."""
         lists, divisors = ([(name, kind) for name in names] for names, kind in ((LISTS, ptr("i32")), (DIVISORS, i32)))
         arrays = [(name, ptr(dtype)) for name, dtype in element_types(spec).items()]
-        strides = ("b_stride", *scale_stride(spec), *(f"{name}_stride" for name in spec.behind[:1]))
+        strides = ("b_stride", *scale_stride(spec), *(f"{name}_stride" for name in spec.matrices_behind))
         integers = ("n", "k", *distance_arguments(spec), *strides, "places", "tokens", "slots", "experts")
         return dict(in_order(lists, divisors, arrays, ((name, i32) for name in integers)))
 
@@ -70,7 +70,8 @@ def _strides(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scalar]
     """Of arrays that are an expert's own the elements from one expert's to the next's."""
     sides = zip(NAMES, map(SideSpec.parse, spec.side), strict=False)
     own = {name: getattr(given, f"ld_{name}") for name, side in sides if side.kind in ("row", "scalar")}
-    behind = {name: getattr(given, f"{name}_stride") for name in spec.behind[:1]}
+    own |= {name: getattr(given, f"ld_{name}") for name in spec.bias_behind}
+    behind = {name: getattr(given, f"{name}_stride") for name in spec.matrices_behind}
     of_b = [one.name for one in of_matrices(map(ScaleSpec.parse, spec.scaling))]
     scales = {name: getattr(given, stride) for name in of_b for stride in scale_stride(spec)}
     return {**dict.fromkeys(spec.tensors[1:], given.b_stride), **scales, **own, **behind}

@@ -23,7 +23,7 @@ def distance_arguments(spec: ContractionSpec) -> list[str]:
             pitches = parse_windows(spec.windows).arguments()
         else:
             pitches = [f"ld_{name}" for name in spec.tensors] if spec.sources else ["lda", "ldb"]
-        behind = (*NAMES[: len(spec.side)], *spec.behind[:1])
+        behind = (*NAMES[: len(spec.side)], *spec.matrices_behind, *spec.bias_behind)
         beside, written = ([f"ld_{name}" for name in names] for names in ((*spec.scales, *spec.index), behind))
         return [*pitches, *beside, "ldc", *written]
     lengths = [f"{group}{place}" for group, rank in _ranks(spec).items() if rank > 1 for place in range(rank)]

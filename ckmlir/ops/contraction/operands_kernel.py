@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
 from msgspec import Struct
@@ -137,13 +137,24 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
         ]
     a = array(spec, work, "a")
     rows, depth = spec.block[0], spec.block[2]
-    first = Kept("a", a.rows(work.row, rows), depth) if spec.sparse else _matrix(spec, "a", a, 0, work.row)
+    first = Kept("a", a.rows(work.row, rows), depth) if spec.sparse else _matrix(spec, "a", a, 0, work.row, rows, depth)
     b = array(spec, work, spec.tensors[1])
+    columns, scaling = (work.column, spec.block[1], depth), tuple(map(ScaleSpec.parse, spec.scaling))
     matrices = [
-        _dequantized(_matrix(spec, known_as, b.at(work.arrays[name]), 1, work.column), _of_elements(spec, work, name))
+        _dequantized(
+            _matrix(spec, known_as, b.at(work.arrays[name]), 1, *columns),
+            _of_elements(scaling, work, name, ("n", "k"), *columns),
+        )
         for known_as, name in zip(LDS_NAMES, spec.tensors[1:], strict=False)
     ]
     return [first, *matrices]
+
+
+def behind(spec: ContractionSpec, work: Work, row: Scalar) -> Operand:
+    """The matrix that C is multiplied by: rows of it from one on, as deep as a block of C is wide."""
+    rows, scaling = (row, spec.chain[0], spec.block[1]), tuple(map(ScaleSpec.parse, spec.chain_scaling))
+    found = _matrix(spec, "down", array(spec, work, "down"), 1, *rows)
+    return _dequantized(found, _of_elements(scaling, work, "down", ("k", "n"), *rows))
 
 
 def exponent_of(spec: ContractionSpec, matrix: str) -> int:
@@ -164,21 +175,26 @@ def _dequantized(found: Operand, beside: OfElements | None) -> Operand:
     return Dequantized(found.matrix, found.kind, found.taken, found.axis, beside)
 
 
-def _of_elements(spec: ContractionSpec, work: Work, operand: str) -> OfElements | None:
-    """Zero points, or scales of elements, of a matrix B in a workgroup's block."""
-    for one in map(ScaleSpec.parse, spec.scaling):
+def _of_elements(
+    scaling: Sequence[ScaleSpec], work: Work, operand: str, sides: tuple[str, str], row: Scalar, rows: int, depth: int
+) -> OfElements | None:
+    """Zero points, or scales of elements, of so many rows of a matrix, from one on, and so deep; `sides`: the sizes
+    that its rows and their length are."""
+    for one in scaling:
         roles = {"scales": (one.name,) * one.of_elements, "zeros": one.zero_names}
         for role, names in roles.items() if one.operand == operand else ():
             for name in names:
-                pitch, sizes = getattr(work.distances, f"ld_{one.name}"), work.sizes
-                numbers = Numbers(one, work.arrays[name], pitch, sizes["n"], sizes["k"])
-                return OfElements(role, numbers, work.column, *spec.block[1:])
+                pitch = getattr(work.distances, f"ld_{one.name}")
+                numbers = Numbers(one, work.arrays[name], pitch, *(work.sizes[side] for side in sides))
+                return OfElements(role, numbers, row, rows, depth)
     return None
 
 
-def _matrix(spec: ContractionSpec, name: str, whole: Array, place: int, first: Scalar) -> Operand:
-    """A, or a matrix B, whose block begins at a row."""
-    kind, rows, depth = spec.held[place], spec.block[place], spec.block[2]
+def _matrix(
+    spec: ContractionSpec, name: str, whole: Array, place: int, first: Scalar, rows: int, depth: int
+) -> Operand:
+    """A (`place` 0), or a matrix that is held as B is (1): so many of its rows from one on, and so deep."""
+    kind = spec.held[place]
     packing, converted = kind.packing, spec.taken not in ("", kind.name)
     axis = 0 if spec.packed_across(place) else 1
     if packing is None:
@@ -186,16 +202,16 @@ def _matrix(spec: ContractionSpec, name: str, whole: Array, place: int, first: S
     elif axis == 0:
         size = packing.size(rows)
         bytes_ = whole.rows(in_bytes(first, packing).multiple_of(size), size)
-        found = PackedAcross(name, bytes_, depth, kind, _whole(spec, packing, rows, across=True))
+        found = PackedAcross(name, bytes_, depth, kind, _whole(spec, packing, rows, depth, across=True))
     else:
-        lies = _whole(spec, packing, rows, across=False) if converted else None
+        lies = _whole(spec, packing, rows, depth, across=False) if converted else None
         found = PackedMatrix(name, whole.rows(first, rows), depth, packing, lies)
     return Converted(found, kind, spec.taken, axis) if converted else found
 
 
-def _whole(spec: ContractionSpec, packing: Packing, rows: int, *, across: bool) -> Distribution | None:
+def _whole(spec: ContractionSpec, packing: Packing, rows: int, depth: int, *, across: bool) -> Distribution | None:
     """Bytes of a block such that a lane has all that elements share, across K all that are turned together."""
-    depth, waves = spec.block[2], spec.wave_count
+    waves = spec.wave_count
     if across:
         return in_groups((packing.size(rows), depth), waves, 0, packing.bytes, packing.elements, across=1)
     if packing.bytes == 1:
@@ -246,7 +262,9 @@ def array_view(
     if name == "weights":
         return view(pointer, (m,), (1,))
     if name == "down":
-        return view(pointer, (k, n), (given.ld_down.multiple_of(spec.chain[1]), 1))
+        packing, align = spec.held[1].packing, spec.chain[1]
+        length = n if packing is None else in_bytes(n, packing).multiple_of(align)
+        return view(pointer, (k, length), (given.ld_down.multiple_of(align), 1))
     side, pitch = SideSpec.parse(spec.side[NAMES.index(name)]), getattr(given, f"ld_{name}")
     if side.kind == "full":
         return view(pointer, (m, n), (pitch.multiple_of(side.align), 1))

@@ -36,14 +36,14 @@ ZEROS = "i8"
 """Of zero points."""
 ELEMENTS = "elements"
 """What texts call that elements are scaled, not sums."""
-NAMES = {operand: f"scale_{operand}" for operand in ("a", "b", "gate", "up")}
+NAMES = {operand: f"scale_{operand}" for operand in ("a", "b", "gate", "up", "down")}
 
 
 class ScaleSpec(Struct, frozen=True, kw_only=True):
     """What a kernel knows of the scales of an operand.
 
     Attributes:
-        operand: a, b, gate or up.
+        operand: a, b, gate or up; down of a product behind another.
         rows, group: rows and elements along K that share a scale; 0: all.
         major: of `ORDERS`.
         dtype: of `DTYPES`.

@@ -179,7 +179,7 @@ def _sources(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     tiles = [TILES.get(SourceSpec.parse(text).form, 0) for text in spec.sources]
     if max(tiles) != spec.shuffled:
         yield Reason("shuffled", spec.shuffled, "B is made of matrices in another order", f"expected {max(tiles)}")
-    yield from _elements(spec, {GROUPS.get(SourceSpec.parse(text).form, 0) for text in spec.sources})
+    yield from _elements(spec, 2, {GROUPS.get(SourceSpec.parse(text).form, 0) for text in spec.sources})
     schedule = SCHEDULES.get(spec.schedule)
     through = "a" if spec.shuffled else "ab"
     if schedule and any(parse_schedule(schedule).path_of(tensor) != "through" for tensor in through):
@@ -187,12 +187,14 @@ def _sources(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
         yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
 
 
-def _elements(spec: ContractionSpec, groups: Collection[int]) -> Iterator[Reason]:
-    """Whether steps of the loop take whole groups of scales of elements, or are whole parts of them; 0: of all of K."""
+def _elements(spec: ContractionSpec, axis: int, groups: Collection[int]) -> Iterator[Reason]:
+    """Whether the block takes whole groups of scales of elements along an axis, or is whole parts of them; 0: of all.
+    """
+    length, along = spec.block[axis], ("m", "n", "K")[axis]
     for group in sorted({*groups} - {0}):
-        if group % spec.block[2] and spec.block[2] % group:
-            why = f"steps of {spec.block[2]} along K take a group of {group} in part"
-            yield Reason("block", spec.block, why, f"expected a divisor of {group}, or a multiple, along K")
+        if group % length and length % group:
+            why = f"steps of {length} along {along} take a group of {group} in part"
+            yield Reason("block", spec.block, why, f"expected a divisor of {group}, or a multiple, along {along}")
 
 
 def _scaling(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
@@ -203,13 +205,13 @@ def _scaling(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
         return
     scales = [ScaleSpec.parse(text) for text in spec.scaling]
     whole = spec.sink == "store" or spec.walk == "experts"  # there each part that memory adds is a result
-    if spec.walk not in SCALED_WALKS or not whole or spec.merged or spec.sources or any(spec.chain):
+    if spec.walk not in SCALED_WALKS or not whole or spec.merged or spec.sources:
         yield Reason("scaling", spec.scaling, "scales are of whole products of matrices", "expected split_k=1")
     able = spec.keepable and not spec.scaled_by_instruction and spec.sink == "store"
     if spec.kept and (not able or spec.kept not in LENGTHS):
         yield Reason("kept", spec.kept, "LDS keeps no such scales for so much of K", "expected 0")
     of_elements = [one for one in scales if one.of_elements]
-    yield from _elements(spec, {one.group for one in of_elements})
+    yield from _elements(spec, 2, {one.group for one in of_elements})
     if of_elements and (not spec.taken or spec.held[1].bits != 4):
         yield Reason("scaling", spec.scaling, "scales of elements are of 4 bits that become another type",
                      "expected b_dtype=fp4, i4 or u4, and taken")  # fmt: skip
@@ -256,14 +258,27 @@ def _beside(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
 def _chain(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether a second product takes whole blocks of C of experts, and memory adds what comes of it."""
     if not any(spec.chain):
+        for field, beside in (("chain_scaling", spec.chain_scaling), ("chain_side", spec.chain_side)):
+            if beside:
+                yield Reason(field, beside, "C is stored, and multiplied by no matrix behind", "expected nothing")
         return
     step, (_, across) = spec.waves[1] * spec.mfma[1], spec.waves
     if spec.walk != "experts" or spec.sink != "atomic" or spec.out != "f32" or not spec.op:
         yield Reason("chain", spec.chain, "memory adds up sums of experts in f32", "expected walk=experts, sink=atomic")
     if spec.epilogue != "direct" or spec.slices != (1, 1):
         yield Reason("epilogue", spec.epilogue, "what is between two products is a whole block", "expected direct")
-    if spec.shuffled or spec.scaling or spec.taken or spec.b_dtype or spec.held[0].is_integer or spec.held[0].bytes < 2:
-        yield Reason("dtype", spec.dtype, "both products take plain matrices of floats", "expected f16, bf16 or f32")
+    if spec.shuffled or spec.scaled_sums or spec.held[0].is_integer or spec.held[0].bytes < 2:
+        yield Reason("dtype", spec.dtype, "both products take plain rows of floats", "expected f16, bf16 or f32")
+    try:
+        scales, sides = map(ScaleSpec.parse, spec.chain_scaling), map(SideSpec.parse, spec.chain_side)
+        of_elements, kinds = [one.of_elements for one in scales], [one.kind for one in sides]
+    except ValueError as error:
+        yield Reason("chain", spec.chain, f"{error} is not an array beside a matrix", "expected such as f32:row:4")
+        return
+    if not all(of_elements) or len(of_elements) != bool(spec.scaling) or kinds not in ([], ["row"]):
+        why = "the matrix behind is held as those before, with a row that is added at most"
+        yield Reason("chain_scaling", spec.chain_scaling, why, "expected scales of elements of all, or of none")
+    yield from _elements(spec, 1, {ScaleSpec.parse(text).group for text in spec.chain_scaling})
     if spec.chain[0] % step or spec.chain[0] <= 0:
         why = f"{across} waves of {spec.mfma[1]} columns do not divide a step of {spec.chain[0]}"
         yield Reason("chain", spec.chain, why, f"expected a multiple of {step}")

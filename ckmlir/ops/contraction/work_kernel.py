@@ -140,7 +140,9 @@ def element_types(spec: ContractionSpec) -> dict[str, str]:
     scaling = [ScaleSpec.parse(text) for text in spec.scaling]
     scales = {one.name: one.dtype for one in scaling}
     zeros = {name: one.zeros for one in scaling for name in one.zero_names}
-    behind = dict(zip(spec.behind, (b, "f32"), strict=False))
+    beside = [ScaleSpec.parse(text).dtype for text in spec.chain_scaling]
+    beside += [SideSpec.parse(text).dtype for text in spec.chain_side]
+    behind = dict(zip(spec.behind, (b, *beside, "f32"), strict=False))
     outputs = dict.fromkeys(spec.outputs, spec.out)
     return {**operands, **dict.fromkeys(spec.index, "i8"), **scales, **zeros, **sides, **behind, **outputs}
 
@@ -174,6 +176,10 @@ def align_of(spec: ContractionSpec, name: str) -> int:
         return 1
     if name == "down":
         return spec.chain[1]
+    if name == "scale_down":
+        return ScaleSpec.parse(*spec.chain_scaling).align
+    if name in spec.bias_behind:
+        return SideSpec.parse(*spec.chain_side).align
     if name in spec.scales:
         return ScaleSpec.parse(spec.scaling[spec.scales.index(name)]).align
     return spec.align[2] if name in spec.outputs else SideSpec.parse(spec.side[NAMES.index(name)]).align
@@ -185,8 +191,9 @@ def known_sizes(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scal
     """
     known = known_divisors(spec) if spec.merged else dict.fromkeys("mnk", 1)
     rows = {0: "k" if spec.layout[0] == "R" else "m", 1: "n" if spec.layout[1] == "R" else "k", 2: "n"}
-    if spec.behind:
-        rows[2], known["n"] = "k", max(known["n"], spec.chain[1])  # of the product behind, and of its matrix
+    if spec.behind:  # rows of the result are as long as K, those of its matrix as C has columns
+        own = spec.held[1].packing
+        rows[2], known["n"] = "k", max(known["n"], spec.chain[1] if own is None else own.elements)
     if spec.sparse:
         del rows[0]  # of what is kept: that every two of it are four of K says nothing of the last
     if spec.shuffled:

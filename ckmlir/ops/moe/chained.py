@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.coverage import covered
 from ckmlir.ops.contraction.defaults import PREFERRED
 from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.scaling import Scale, of_matrices
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_over
 from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
-from ckmlir.ops.moe.experts_grid import grid_of, mismatches_of_blocks
+from ckmlir.ops.moe.experts_grid import grid_of, mismatches_of_blocks, strides_of
+from ckmlir.ops.moe.experts_scales import operator_of
 from ckmlir.ops.moe.layer_problem import LayerProblem
+from ckmlir.ops.moe.layer_sums import WEIGHTS
 from ckmlir.ops.moe.routing import LISTS, in_order
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
 from ckmlir.ops.scalars import f32, i32
@@ -49,8 +52,9 @@ class Chained:
 
     def proposals(self, layer: LayerProblem, target: Target) -> Iterator[ContractionSpec]:
         """Candidates, the best first."""
-        product = _made(layer)
+        product, second = _made(layer), layer.second.product
         of_down, of_y = _aligned(layer)
+        beside = _added(layer)
         size, align = find_dtype(product.stored).bytes, (*product.aligned()[:2], of_y)
         for rows, between, waves in BLOCKS:
             if layer.first.unit % rows:
@@ -58,10 +62,11 @@ class Chained:
             for depth in DEPTHS:
                 for schedule in SCHEDULES:
                     plan = Plan(schedule, (rows, between, depth // size), waves)
-                    found = GEMM.planned(product, plan, "atomic", target)
+                    found = operator_of(product).planned(product, plan, "atomic", target)
                     yield replace(
                         found, operator=NAME, walk="experts", rows=ROWS, epilogue="direct", slices=(1, 1), align=align,
-                        chain=(COLUMNS, of_down),
+                        chain=(COLUMNS, of_down), chain_side=beside,
+                        chain_scaling=tuple(one.loaded_by(between).described for one in _as_of_down(second)),
                     )  # fmt: skip
 
     def others(self, layer: LayerProblem, target: Target) -> Iterator[ContractionSpec]:
@@ -80,6 +85,12 @@ class Chained:
             if rows % claimed:
                 why = f"rows of array {name} are aligned to {rows} elements"
                 reasons.append(Reason(field, getattr(spec, field), why, f"expected at most {rows} for {name}"))
+        scales = tuple(one.described for one in _as_of_down(layer.second.product))
+        kept = (("chain_scaling", scales, "scales"), ("chain_side", _added(layer), "rows to add"))
+        for field, expected, what in kept:
+            if not covered(expected, getattr(spec, field)):
+                why = f"the kernel takes other {what} beside the second matrix"
+                reasons.append(Reason(field, getattr(spec, field), why, f"expected {expected}"))
         plain = replace(spec, align=(*spec.align[:2], 1))
         return reasons + mismatches_of_blocks(replace(layer.first, product=_made(layer)), plain, target)
 
@@ -89,13 +100,16 @@ class Chained:
         grid = grid_of(first, spec)
         if not grid.workgroups:
             return NOTHING
-        names = [layer.first_names.get(name, name) for name in product.operands]
-        arrays = (*names, "down", "sorted_weights", layer.sums.name)
-        strides = [one.batch_of(one.operands[1]).strides[0] for one in (product, second)]
-        sizes = (
-            product.n, product.k, product.lda, product.ldb, second.ldc, second.ldb, *strides, first.count("place"),
-            first.t, first.topk, first.e,
-        )  # fmt: skip
+        names = [layer.first_names.get(name, name) for name in product.names if name not in product.outputs]
+        beside = {one.name: one.pitch for one in of_matrices(second.scaling)}
+        beside |= {one.name: one.pitch for one in second.side[1:]}  # the bias, behind the weights
+        own = [layer.second_names[name] for name in (second.operands[1], *beside)]
+        arrays = (*names, *own, WEIGHTS, layer.sums.name)
+        distances = replace(product, ldc=second.ldc).distances()
+        of_matrix = second.distances()[1]
+        strides = [*strides_of(product), *strides_of(second)]
+        counts = (first.count("place"), first.t, first.topk, first.e)
+        sizes = (product.n, product.k, *distances, of_matrix, *beside.values(), *strides, *counts)
         others = (*map(i32, sizes), *map(f32, (product.alpha, product.beta)))
         arguments = in_order(LISTS, map(i32, grid.divisors), arrays, others)
         shape = (grid.across, grid.down)
@@ -119,6 +133,16 @@ def _aligned(layer: LayerProblem) -> tuple[int, int]:
     """Elements of which rows of `down` and of y are multiples."""
     _, of_down, of_y = layer.second.product.aligned()
     return of_down, of_y
+
+
+def _as_of_down(second: Problem) -> tuple[Scale, ...]:
+    """The scales of the matrix of a second product, as those of `down`."""
+    return tuple(replace(one, operand="down") for one in of_matrices(second.scaling))
+
+
+def _added(layer: LayerProblem) -> tuple[str, ...]:
+    """The bias of the second product, which stands behind its weights, as a specification has it."""
+    return layer.second.product.described_side()[1:]
 
 
 def _made(layer: LayerProblem) -> Problem:

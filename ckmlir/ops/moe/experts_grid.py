@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.reciprocals import reciprocal
+from ckmlir.ops.contraction.scaling import of_matrices
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
 from ckmlir.ops.moe.experts_scales import operator_of
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
@@ -46,6 +48,12 @@ def grid_of(problem: ExpertsProblem, spec: ContractionSpec) -> Grid:
     if found.workgroups > MAXIMUM_SIZE:
         raise RequestError(f"{spec.operator}: {found.workgroups} blocks; kernels count to {MAXIMUM_SIZE}")
     return found
+
+
+def strides_of(product: Problem) -> list[int]:
+    """As kernels take them: from one expert's matrix to the next's, and likewise of its scales, where there are any."""
+    own = (product.operands[1], *(one.name for one in of_matrices(product.scaling)[:1]))
+    return [product.batch_of(name).strides[0] for name in own]
 
 
 def mismatches_of_blocks(problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> list[Reason]:

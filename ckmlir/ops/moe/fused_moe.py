@@ -106,7 +106,7 @@ LAYER_KEYS: tuple[Key, ...] = (
     Choice(
         "between",
         "memory",
-        "where h is: in memory, or in the LDS of one kernel for both products, floats alone",
+        "where h is: in memory, or in the LDS of one kernel for both products, beside x of floats",
         ("memory", "lds"),
     ),
     Integer("local", None, "experts whose matrices are there, told by a mask; by default all", minimum=1),

@@ -222,10 +222,8 @@ def _check_chained(values: Mapping[str, Any]) -> None:
     if values["dtype"] in NARROW:
         why = "a row between the products has one scale, and a workgroup a part of the row"
         raise RequestError(f"dtype={values['dtype']}: {why}; expected {'|'.join(FLOATS)}, or between=memory")
-    for name in ("shuffled", "b_dtype", "bias"):
-        if values[name]:
-            plain = "plain matrices of x's type, without biases"
-            raise RequestError(f"{name}={values[name]}: between=lds takes {plain}; expected nothing")
+    if values["shuffled"]:
+        raise RequestError(f"shuffled={values['shuffled']}: between=lds takes plain matrices; expected nothing")
     if values["reduction"] in BY_WORKSPACE:
         raise RequestError(f"reduction={values['reduction']}: with between=lds memory adds the sums; expected atomic")
 

@@ -59,7 +59,6 @@ from ckmlir.ops.contraction.keys import (
 )
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.product_operator import ProductOperator
-from ckmlir.ops.contraction.scaling import of_matrices
 from ckmlir.ops.contraction.side import MOST, NAMES
 from ckmlir.ops.contraction.slices import slices_of
 from ckmlir.ops.contraction.sum_parts import cleared
@@ -69,7 +68,7 @@ from ckmlir.ops.indexed.embedding_bag import OPERATOR as EMBEDDING_BAG
 from ckmlir.ops.indexed.embedding_bag import Problem as Bag
 from ckmlir.ops.list_keys import Words
 from ckmlir.ops.moe import experts_reference
-from ckmlir.ops.moe.experts_grid import grid_of, mismatches_of_blocks
+from ckmlir.ops.moe.experts_grid import grid_of, mismatches_of_blocks, strides_of
 from ckmlir.ops.moe.experts_plans import epilogue_of, plans
 from ckmlir.ops.moe.experts_problem import (
     A_ROWS,
@@ -229,9 +228,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         grid = grid_of(own, spec)
         if not grid.workgroups or self.writes_nothing(problem):
             return NOTHING
-        own_arrays = (product.operands[1], *(one.name for one in of_matrices(product.scaling)[:1]))
-        strides = [product.batch_of(name).strides[0] for name in own_arrays]
-        sizes = (product.n, product.k, *product.distances(), *strides, problem.count("place"))
+        sizes = (product.n, product.k, *product.distances(), *strides_of(product), problem.count("place"))
         numbers = (product.alpha, product.beta) if spec.op else ()
         stored = {"c": ENTRIES} if problem.by_workspace else {}
         names = [stored.get(array.name, array.name) for array in product.arrays()]
