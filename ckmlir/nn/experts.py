@@ -63,8 +63,8 @@ def moe(
             and smooth (experts, inter), which what is between the products is multiplied by before it is quantised; all
             f32. Of 4 bits: gate_scale and up_scale (experts, inter, groups), down_scale (experts, hidden, groups):
             powers of two (e8m0) of 32 elements along a row, as MXFP4 has them, or f32 of 32, 64 or 128.
-        biases: of products but those of 8 bits: gate_bias and up_bias (experts, inter), which are added before the
-            activation, and down_bias (experts, hidden); all f16, bf16 or f32.
+        biases: gate_bias and up_bias (experts, inter), which are added to the scaled products before the activation,
+            and down_bias (experts, hidden); all f16, bf16 or f32.
         op: instead of an activation, an expression of gate and up, or of acc without `up`: what is between the
             products.
         out: (…, hidden), to be written.

@@ -19,14 +19,18 @@ Put = Callable[[Array], Any]
 E, TOPK, HIDDEN, INTER = 4, 2, 32, 48
 
 
-def layer(x: Array, gate: Array, up: Array | None, down: Array, weights: Array, ids: Array) -> Array:
-    """Token by token, with silu."""
+def layer(
+    x: Array, gate: Array, up: Array | None, down: Array, weights: Array, ids: Array, *biases: Array
+) -> Array:
+    """Token by token, with silu; biases of gate, up and down, or none."""
+    added = biases or (np.zeros((len(gate), 1)),) * 3
     y = np.zeros((len(x), down.shape[1]))
     for token, slot in np.ndindex(*ids.shape):
         if 0 <= (expert := ids[token, slot]) < len(gate):
-            g = exact(gate[expert]) @ exact(x[token])
-            h = g / (1 + np.exp(-g)) * (1 if up is None else exact(up[expert]) @ exact(x[token]))
-            y[token] += weights[token, slot] * (exact(down[expert]) @ h)
+            of_gate, of_up, of_down = (exact(one[expert]) for one in added)
+            g = exact(gate[expert]) @ exact(x[token]) + of_gate
+            h = g / (1 + np.exp(-g)) * (1 if up is None else exact(up[expert]) @ exact(x[token]) + of_up)
+            y[token] += weights[token, slot] * (exact(down[expert]) @ h + of_down)
     return y
 
 
@@ -71,7 +75,8 @@ def test_a_share_of_the_experts(session: nn.Session) -> None:
     assert_close(found, layer(x, gate, up, down, weights, local), factor=8)
 
 
-def test_experts_of_8_bits(session: nn.Session) -> None:
+@pytest.mark.parametrize("biased", [False, True])
+def test_experts_of_8_bits(session: nn.Session, biased: bool) -> None:
     generator = np.random.default_rng(5)
     x = generator.integers(-9, 9, (3, HIDDEN)).astype(np.int8)
     shapes = ((E, INTER, HIDDEN), (E, INTER, HIDDEN), (E, HIDDEN, INTER))
@@ -80,10 +85,12 @@ def test_experts_of_8_bits(session: nn.Session) -> None:
     scales = {name: generator.uniform(0.02, 0.04, shape).astype(np.float32) for name, shape in sizes.items()}
     scales["smooth"] = np.ones((E, INTER), np.float32)
     ids, weights = np.array([[0, 1], [2, 3], [1, 0]], np.int32), np.full((3, 2), 0.5, np.float32)
-    found = exact(nn.fused_experts(x, gate, up, down, weights, ids, scales=scales))
+    biases = (normal(E, INTER), normal(E, INTER), normal(E, HIDDEN)) if biased else ()
+    added = dict(zip(("gate_bias", "up_bias", "down_bias"), biases, strict=False)) or None
+    found = exact(nn.fused_experts(x, gate, up, down, weights, ids, scales=scales, biases=added))
     named = {"gate": gate, "up": up, "down": down}
     parts = (exact(one) * scales[f"{name}_scale"][..., None] for name, one in named.items())
-    expected = layer(exact(x) * scales["x_scale"][:, None], *parts, weights, ids)
+    expected = layer(exact(x) * scales["x_scale"][:, None], *parts, weights, ids, *biases)
     assert np.abs(found - expected).max() <= 0.05 * np.abs(expected).max()  # i8 between the products
 
 

@@ -40,9 +40,14 @@ REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fused_moe", {"t": 9, "hidden": 66, "inter": 33, "dtype": "f32", "op": "gelu(acc)", "local": 3, "between": "lds"}),
     ("fused_moe", {"t": 90, "hidden": 128, "inter": 130, "e": 2, "topk": 3, "out": "f32", "between": "lds"}),
     ("fused_moe", {"t": 5, "hidden": 64, "inter": 130, "shuffled": 32}),
-)
+    ("fused_moe", {"t": 9, "hidden": 72, "inter": 40, "dtype": "i8", "local": 5, "out": "bf16", "bias": "bf16"}),
+    ("fused_moe", {"t": 5, "hidden": 64, "inter": 130, "dtype": "fp8", "op": "gelu(acc)", "shuffled": 16,
+                   "bias": "f32"}),
+    ("moe_layer", {"t": 9, "hidden": 80, "inter": 97, "dtype": "fp8", "bias": "f16", "reduction": "atomic",
+                   "out": "f32"}),
+)  # fmt: skip
 FEW = {("gfx942", 0), ("gfx950", 1), ("gfx90a", 2), ("gfx942", 4), ("gfx950", 6), ("gfx90a", 7), ("gfx942", 8),
-       ("gfx90a", 10), ("gfx942", 11), ("gfx950", 12), ("gfx950", 14)}  # fmt: skip
+       ("gfx90a", 10), ("gfx942", 11), ("gfx950", 12), ("gfx950", 14), ("gfx90a", 15)}  # fmt: skip
 MXFP4: dict[str, Any] = {"dtype": "bf16", "b_dtype": "fp4"}
 LIMITED = "minimum(gate, 7) * sigmoid(1.702 * minimum(gate, 7)) * (clamp(up, -7, 7) + 1)"
 """An activation with limits, as gpt-oss has it."""
@@ -137,20 +142,22 @@ def test_layers_of_converted_matrices(chip: str, number: int) -> None:
     run(name, chip, **keys)
 
 
-def test_the_reference_in_eight_bits() -> None:
-    """Against loops: scales of tokens, rows of matrices, columns of an expert, and of each entry's row."""
-    problem = FUSED.problem(t=6, e=3, topk=2, hidden=9, inter=5, dtype="fp8", out="f32")
+@pytest.mark.parametrize("bias", [None, "bf16"])
+def test_the_reference_in_eight_bits(bias: str | None) -> None:
+    """Against loops: scales of tokens, rows of matrices, columns of an expert, and of each entry's row; and biases."""
+    problem = FUSED.problem(t=6, e=3, topk=2, hidden=9, inter=5, dtype="fp8", out="f32", bias=bias)
     arrays = FUSED.inputs(problem, get_target("gfx950"))
     wide = {name: array.astype(np.float64) for name, array in arrays.items()}
     y = np.zeros((6, 9))
     for token, slot in np.ndindex(6, 2):
         expert = int(arrays["topk_ids"][token, slot])
         sums = {name: wide[name][expert] @ wide["x"][token] * wide["x_scale"][token] for name in ("gate", "up")}
-        gate, up = (sums[name] * wide[f"{name}_scale"][expert] for name in ("gate", "up"))
+        added = {name: wide[f"{name}_bias"][expert] if bias else 0.0 for name in ("gate", "up", "down")}
+        gate, up = (sums[name] * wide[f"{name}_scale"][expert] + added[name] for name in ("gate", "up"))
         inter = (gate / (1 + np.exp(-gate)) * up * wide["smooth"][expert]).astype(np.float32).astype(np.float64)
         scale = np.abs(inter).max() / 448
         sum_ = wide["down"][expert] @ (inter / scale).astype(arrays["x"].dtype).astype(np.float64) * scale
-        y[token] += wide["weights"][token, slot] * sum_ * wide["down_scale"][expert]
+        y[token] += wide["weights"][token, slot] * (sum_ * wide["down_scale"][expert] + added["down"])
     np.testing.assert_allclose(FUSED.reference(problem, arrays)["y"], y, rtol=1e-5, atol=1e-6)
 
 
@@ -359,7 +366,6 @@ def test_layers_in_units_of_a_chip(keys: dict[str, Any]) -> None:
         ("moe_layer", {**MXFP4, "inter": 33}, "inter=33: 2 elements of fp4 share bytes; expected a multiple of 2"),
         ("fused_moe", {"b_scale": "mx"}, "b_scale=mx: of matrices of 4 bits; expected b_dtype="),
         ("fused_moe", {"b_dtype": "i4"}, "b_dtype=i4 has scales of groups that are numbers; expected 1x32"),
-        ("fused_moe", {"dtype": "fp8", "bias": "f32"}, "bias=f32: products of dtype=fp8 have scales alone"),
         ("moe_layer", {"e": 4, "topk": 5}, "moe_layer: topk=5: there are e=4 experts; expected at most that"),
         ("fused_moe", {"t": 2**23, "hidden": 1024}, "kernels address at most 2147483647"),
     ],

@@ -18,6 +18,11 @@ from ckmlir.targets import get_target
 
 MOE_GEMM = find_operator("moe_gemm")
 MX = {"a_scale": "mx", "b_scale": "mx"}
+BIASED = {
+    "op": "silu(gate * d0 * d1 + d3) * (up * d0 * d2 + d4)", "d": "f32,f32,f32,bf16,bf16",
+    "d_kind": "column,row,row,row,row", "out": "f32",
+}  # fmt: skip
+"""Gate and up of a layer in 8 bits: scales of tokens, and of each matrix's columns a scale and a bias."""
 REQUESTS: tuple[dict[str, Any], ...] = (
     {"t": 17, "n": 70, "k": 256, "dtype": "fp8", **MX},
     {"t": 17, "n": 70, "k": 200, "dtype": "fp4", **MX, **FIRST},
@@ -35,8 +40,14 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"t": 0, "n": 48, "k": 64, "dtype": "fp4", **MX},
     {"t": 150, "n": 130, "k": 256, "dtype": "fp4", **MX, "unit": 128, "e": 2, **FIRST},
     {"t": 17, "n": 70, "k": 200, "dtype": "bf8", "b_dtype": "fp8", "a_scale": "1x128", "b_scale": "128x128", **FIRST},
+    {"t": 12, "n": 66, "k": 96, "dtype": "bf8", **MX, "op": "silu(gate + d0) * (up + d1)", "d": "bf16,bf16",
+     "d_kind": "row,row"},
+    {"t": 17, "n": 65, "k": 64, "dtype": "fp8", **BIASED},
+    {"t": 17, "n": 70, "k": 64, "dtype": "i8", **BIASED, "unit": 16},
+    {"t": 9, "n": 70, "k": 200, "dtype": "i8", "a_scale": "1x128", "b_scale": "128x128", **SECOND,
+     "op": "(acc + d1) * d0", "d": "f32,f16", "d_kind": "place,row", "out": "bf16"},
 )  # fmt: skip
-FEW = {("gfx950", 2), ("gfx942", 6)}
+FEW = {("gfx950", 2), ("gfx942", 6), ("gfx950", 15), ("gfx942", 16), ("gfx90a", 17)}
 
 
 def able(chip: str, keys: dict[str, Any]) -> bool:
@@ -135,6 +146,21 @@ def test_spills(chip: str, unit: int, keys: dict[str, Any]) -> None:
         if not MOE_GEMM.validate(spec, target):
             found = compile_kernel(MOE_GEMM, spec, target).code_object.kernel().metadata
             assert (found.vgpr_spill_count, found.sgpr_spill_count) == (0, 0), spec.name
+
+
+@pytest.mark.parametrize(("chip", "dtype", "unit"), [
+    pytest.param(chip, dtype, unit, marks=[] if (dtype, unit) == ("i8", 128) else [pytest.mark.full])
+    for chip, dtype, unit in itertools.product(CHIPS, ("i8", "fp8"), (16, 32, 64, 128))
+    if able(chip, {"dtype": dtype})
+])  # fmt: skip
+def test_biases_beside_scales_spill_nothing(chip: str, dtype: str, unit: int) -> None:
+    target = get_target(chip)
+    down = {**SECOND, "op": "(acc * d1 * d2 + d3) * d0", "d": "f32,f32,f32,bf16", "d_kind": "place,column,row,row"}
+    for form, n, k in ((BIASED, 512, 1024), ({**down, "out": "bf16"}, 512, 1024), (BIASED, 257, 333)):
+        keys = {"t": 64, "n": n, "k": k, "unit": unit, "dtype": dtype, **form}
+        spec = MOE_GEMM.spec(MOE_GEMM.problem(**keys), target)
+        found = compile_kernel(MOE_GEMM, spec, target).code_object.kernel().metadata
+        assert (found.vgpr_spill_count, found.sgpr_spill_count) == (0, 0), spec.name
 
 
 @pytest.mark.parametrize(

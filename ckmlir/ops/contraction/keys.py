@@ -112,14 +112,14 @@ SHUFFLED = Integer(
 )
 
 
-def expression_keys(default: str | None, products: int = 1) -> tuple[Key, ...]:
-    """Keys of the epilogue's expression and its D tensors."""
-    names = accumulator_names(products)
+def expression_keys(default: str | None, products: int = 1, most: int = MOST) -> tuple[Key, ...]:
+    """Keys of the epilogue's expression and its D tensors, so many at most."""
+    names, sides = accumulator_names(products), NAMES[:most]
     return (
-        ExpressionKey("op", default, f"what is stored, from {' and '.join(names)}", (*names, *NAMES, *SCALARS)),
-        Words("d", None, f"types of the D tensors {', '.join(NAMES)} that op names; by default out", TYPES, MOST),
-        Words("d_kind", None, "of each D tensor: as C, one row, one column, one number; by default full", KINDS, MOST),
-        Numbers("ldd", None, "elements from one row of each D tensor to the next; 0: packed", most=MOST),
+        ExpressionKey("op", default, f"what is stored, from {' and '.join(names)}", (*names, *sides, *SCALARS)),
+        Words("d", None, f"types of the D tensors {', '.join(sides)} that op names; by default out", TYPES, most),
+        Words("d_kind", None, "of each D tensor: as C, one row, one column, one number; by default full", KINDS, most),
+        Numbers("ldd", None, "elements from one row of each D tensor to the next; 0: packed", most=most),
         Real("alpha", 1.0, "a number that op names"),
         Real("beta", 1.0, "a number that op names"),
     )

@@ -12,8 +12,13 @@ from ckmlir.ops.arrays import alignment
 from ckmlir.ops.dtypes import find_dtype
 
 MOST = 4
-"""D tensors that an epilogue may take; CK Tile's examples have two."""
-NAMES = tuple(f"d{place}" for place in range(MOST))
+"""D tensors that a request may name; CK Tile's examples have two."""
+MOST_OF_EXPERTS = 5
+"""The same of products of experts, none of whose is a matrix: gate and up in 8 bits take a scale of each row, and each
+matrix a scale and a bias of each column."""
+NAMES = tuple(f"d{place}" for place in range(MOST_OF_EXPERTS))
+"""Of all that an epilogue takes."""
+REQUESTED = NAMES[:MOST]
 TYPES = ("f16", "bf16", "f32", "f64", "fp8", "bf8", "i8", "i32")
 KINDS = ("full", "row", "column", "scalar")
 """One element for each of C; a row that repeats for all rows; a column for all columns; one for all."""

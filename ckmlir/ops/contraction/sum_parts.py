@@ -40,7 +40,7 @@ from ckmlir.ops.contraction.contraction_spec import (
 )  # fmt: skip
 from ckmlir.ops.contraction.keys import NO_OP, check_described, check_scalars
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.contraction.side import MOST, NAMES, TYPES
+from ckmlir.ops.contraction.side import MOST, REQUESTED, TYPES
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.operator import NOTHING, Launch, Operator, Run
@@ -106,9 +106,9 @@ class SumParts(Operator[SumProblem, SumSpec]):
         Choice("dtype", "f32", "of the parts", tuple(OUTPUTS)),
         Choice("out", None, "of c; by default f16, i32 for i32, f64 for f64", (*COMPUTED["f32"], "f64", "i32")),
         Strides("strides", None, "of c, in elements", most=MOST_DIMENSIONS),
-        ExpressionKey("op", None, "what is stored", ("acc", *NAMES, *SCALARS)),
+        ExpressionKey("op", None, "what is stored", ("acc", *REQUESTED, *SCALARS)),
         Words("d", None, "types of the D tensors that op names; by default out", TYPES, MOST),
-        *(Broadcast(name, None, f"shape of {name}; by default that of c", MOST_DIMENSIONS) for name in NAMES),
+        *(Broadcast(name, None, f"shape of {name}; by default that of c", MOST_DIMENSIONS) for name in REQUESTED),
         Real("alpha", 1.0, "a number that op names"),
         Real("beta", 1.0, "a number that op names"),
     )
@@ -123,13 +123,13 @@ class SumParts(Operator[SumProblem, SumSpec]):
         c = _operand("c", out, shape, checked_strides("strides", shape, values["strides"]))
         whole = (parts, *shape)
         sums = Operand("acc_parts", dtype, whole, packed(whole), tuple(range(1, len(whole))))
-        expression = read_expression(op, ("acc", *NAMES, *SCALARS)) if op else None
+        expression = read_expression(op, ("acc", *REQUESTED, *SCALARS)) if op else None
         if expression is not None and computing == "f64":
             check_f64(expression)
         used = expression.variables if expression is not None else ()
         check_scalars(values, op, used)
-        names = [name for name in NAMES if name in used]
-        unread = next((name for name in NAMES if name not in used and values[name] is not None), None)
+        names = [name for name in REQUESTED if name in used]
+        unread = next((name for name in REQUESTED if name not in used and values[name] is not None), None)
         if unread is not None:
             raise RequestError(f"{unread}={'x'.join(map(str, values[unread]))}: no op names it; {NO_OP}")
         check_described("d", values["d"], op, len(names))

@@ -16,7 +16,7 @@ from ckmlir.ops.arrays import ALIGNMENT
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
 from ckmlir.ops.contraction.merged_kernel import distance_arguments
 from ckmlir.ops.contraction.parts_kernel import in_part, part_arguments, part_of_k
-from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.contraction.side import MOST, NAMES
 from ckmlir.ops.contraction.work_kernel import (
     Body,
     Work,
@@ -120,7 +120,7 @@ def _is_crowded(spec: ContractionSpec) -> bool:
     """Whether what is behind the sums needs the scalar registers that the next block's numbers would take: single
     elements of C beside D tensors, and four D tensors. A turn then reads the next block's numbers when it is done.
     """
-    return bool(spec.side) and (spec.align[2] == 1 or len(spec.side) == len(NAMES))
+    return bool(spec.side) and (spec.align[2] == 1 or len(spec.side) == MOST)
 
 
 def _handed(spec: ContractionSpec, work: Work) -> list[Carried]:

@@ -28,7 +28,7 @@ from ckmlir.ops.contraction.keys import PAIR_KEYS, PLAN_KEYS, batched, expressio
 from ckmlir.ops.contraction.merged import SIDES, merge
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Batch, Problem
-from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.contraction.side import REQUESTED
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
@@ -38,7 +38,7 @@ from ckmlir.targets import Target
 
 GROUPS = {"g": "of the batch", "m": "of E that A has", "n": "of E that B has", "k": "of the sums"}
 DEFAULTS = {"g": (2,), "m": (4, 64), "n": (4, 64), "k": (2, 64)}
-ARRAYS = ("a", "b", *NAMES, "c")
+ARRAYS = ("a", "b", *REQUESTED, "c")
 RANK = 3 * MOST_DIMENSIONS
 
 

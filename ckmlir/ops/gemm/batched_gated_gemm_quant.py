@@ -9,12 +9,12 @@ Kernel arguments: as in `gated_gemm_quant`; then as in `batched_gemm_quant`.
 from __future__ import annotations
 
 from ckmlir.ops.contraction.batch_keys import BATCH, batch_keys
-from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.contraction.side import REQUESTED
 from ckmlir.ops.gemm.batched_gemm_quant import BatchedGemmQuant
 from ckmlir.ops.gemm.gated_gemm_quant import OPERATOR as GATED
 from ckmlir.ops.gemm.gated_gemm_quant import GatedGemmQuant
 
-ARRAYS = ("a", "gate", "up", "scale_a", "scale_gate", "scale_up", "zero_gate", "zero_up", *NAMES, "c")
+ARRAYS = ("a", "gate", "up", "scale_a", "scale_gate", "scale_up", "zero_gate", "zero_up", *REQUESTED, "c")
 
 
 class BatchedGatedGemmQuant(BatchedGemmQuant, GatedGemmQuant):

@@ -29,10 +29,10 @@ from ckmlir.ops.contraction.keys import (
 )  # fmt: skip
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.contraction.side import REQUESTED
 from ckmlir.targets import Target
 
-ARRAYS = ("a", "b", *NAMES, "c")
+ARRAYS = ("a", "b", *REQUESTED, "c")
 
 
 class BatchedGemm(ContractionOperator):

@@ -18,12 +18,12 @@ from ckmlir.ops.contraction.batch_keys import BATCH, batch_keys, read_batch
 from ckmlir.ops.contraction.block_sizes import MEDIUM, SMALL
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.contraction.side import REQUESTED
 from ckmlir.ops.gemm.gemm_quant import COMBINATIONS, GemmQuant
 from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
 from ckmlir.targets import Target
 
-ARRAYS = ("a", "b", "scale_a", "scale_b", "zero_b", *NAMES, "c")
+ARRAYS = ("a", "b", "scale_a", "scale_b", "zero_b", *REQUESTED, "c")
 
 
 class BatchedGemmQuant(GemmQuant):

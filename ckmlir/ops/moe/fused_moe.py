@@ -13,7 +13,7 @@ its expert and quantised with a scale for each entry, as `moe_smoothquant` does 
 
 Beside x of f16 or bf16 the matrices may be of fp4, i4 or u4 (`b_dtype`), with scales of groups along their rows
 (`b_scale`): elements times their scales are rounded to dtype, as in `moe_gemm`. With `bias` each expert's products of
-gate, up and down have a bias, which is added to the sums before the activation, and before the weight.
+gate, up and down have a bias, which is added to the scaled sums before the activation, and before the weight.
 
 Several kernels: `moe_sorting`, two of `moe_gemm`, and what the sum takes (`reduction`, as there). With `between=lds`
 one kernel computes both products: h stays in LDS, and memory adds up y in f32 (`ckmlir.ops.moe.chained`). All grids are
@@ -55,7 +55,7 @@ from ckmlir.ops.moe.chained import Chained
 from ckmlir.ops.moe.experts_problem import ACCUMULATORS, REDUCTIONS
 from ckmlir.ops.moe.experts_scales import B_SCALES
 from ckmlir.ops.moe.layer_problem import LISTS, UNITS, LayerProblem, read_layer
-from ckmlir.ops.moe.layer_sums import NARROW
+from ckmlir.ops.moe.layer_sums import NARROW, WEIGHTS
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
@@ -85,7 +85,7 @@ LAYER_KEYS: tuple[Key, ...] = (
         "b_scale", None, "of matrices of 4 bits: of each row, or 128, a scale for so much along it; mx, the default of "
         "fp4: powers of two for 32", tuple(B_SCALES),
     ),
-    Choice("bias", None, "type of a bias of each row of the matrices, beside floats; by default there is none", FLOATS),
+    Choice("bias", None, "type of a bias of each row of the matrices; by default there is none", FLOATS),
     Choice("out", None, "of y; by default dtype, f16 of 8 bits", FLOATS),
     Integer(
         "unit",
@@ -182,7 +182,8 @@ class FusedMoe(ProductOperator[LayerProblem]):
         second = array.name.startswith("down")
         own, names = (problem.second, problem.second_names) if second else (problem.first, problem.first_names)
         size = max(own.product.k, 1) ** -0.5
-        if array in problem.beside and own.product.dtype in NARROW:
+        is_bias = array.name.endswith("_bias")
+        if array in problem.beside and own.product.dtype in NARROW and not is_bias:
             found: Array = generator.uniform(0.5, 1.5, array.shape)
             if array in problem.between.arrays:
                 return found
@@ -229,17 +230,23 @@ class FusedMoe(ProductOperator[LayerProblem]):
         rows = problem.between.rows(exact, error, {**arrays, **routing, **lists}, target)
         second = problem.second_arrays(arrays, lists, rows.arrays)
         result = experts_reference.tolerance(problem.second, second, reference["y"], target, rows.moved)
-        errors, off = dict(rows.errors), self._weights_error(problem, arrays, routing, target)
+        off = self._weights_error(problem, arrays, routing, target)
+        wrong = [{**second, **self._no_bias(problem, second), name: one} for name, one in rows.errors.items()]
         if off is not None:
-            errors["d0"] = _lists(problem, arrays, {**routing, "weights": off})["sorted_weights"]
-        for name, one in errors.items():
-            wrong = experts_reference.magnitudes(problem.second, {**second, name: one})
-            result = replace(result, atol=result.atol + wrong)
+            wrong.append({**second, "d0": _lists(problem, arrays, {**routing, "weights": off})[WEIGHTS]})
+        for given in wrong:
+            result = replace(result, atol=result.atol + experts_reference.magnitudes(problem.second, given))
         if problem.sums.dtype != problem.out:  # rounded once more
             sizes = np.where(np.isfinite(reference["y"]), np.abs(reference["y"]), 0.0)
             off = np.where(result.unspecified, np.inf, result.atol + result.rtol * sizes)
             result = output_tolerance(off, problem.out, result.reason, target)
         return {"y": result}
+
+    @staticmethod
+    def _no_bias(problem: LayerProblem, second: Mapping[str, Array]) -> dict[str, Array]:
+        """What is added to the second products, as zeros: no scale of theirs multiplies it."""
+        names = [name for name, side in problem.second_names.items() if side == "down_bias"]
+        return {name: np.zeros_like(second[name]) for name in names}
 
     def _routing(self, problem: LayerProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The routing."""

@@ -202,7 +202,7 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
 
 
 def _check_matrices(values: Mapping[str, Any]) -> None:
-    """Raises RequestError for matrices of another type than x, or biases, that the rest does not go with."""
+    """Raises RequestError for matrices of another type than x that the rest does not go with."""
     dtype, of_matrices = values["dtype"], values["b_dtype"]
     if of_matrices is None and values["b_scale"] is not None:
         right = "|".join(HALF_BYTES)
@@ -213,8 +213,6 @@ def _check_matrices(values: Mapping[str, Any]) -> None:
             raise RequestError(f"dtype={dtype}: {why}; expected {'|'.join(WIDE)}")
         for name in ("hidden", "inter"):
             packed_bytes(values[name], of_matrices, name)
-    if values["bias"] is not None and dtype in NARROW:
-        raise RequestError(f"bias={values['bias']}: products of dtype={dtype} have scales alone; expected nothing")
 
 
 def _check_chained(values: Mapping[str, Any]) -> None:

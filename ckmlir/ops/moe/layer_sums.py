@@ -32,23 +32,22 @@ class Sums(NamedTuple):
 
 
 def first_sums(values: Mapping[str, Any]) -> Sums:
-    """Of gate and up, by the keys of a layer: the activation of sums with their scales or biases."""
+    """Of gate and up, by the keys of a layer: the activation of sums with their scales and biases."""
     matrices = {"gate": "gate", "up": "up", "acc": "gate"}
 
     def whole(found: re.Match[str]) -> str:
         name, own = found[0], matrices[found[0]]
-        if values["dtype"] in NARROW:
-            return f"({name} * x_scale * {own}_scale)"
-        return f"({name} + {own}_bias)" if values["bias"] else name
+        scaled = f"{name} * x_scale * {own}_scale" if values["dtype"] in NARROW else name
+        biased = f"{scaled} + {own}_bias" if values["bias"] else scaled
+        return name if biased == name else f"({biased})"
 
     return _numbered(re.sub(r"\b(gate|up|acc)\b", whole, values["op"]), _FIRST, values["bias"])
 
 
 def second_sums(values: Mapping[str, Any]) -> Sums:
-    """Of down: with scales or biases, times the weights of entries."""
-    text = f"(acc + down_bias) * {WEIGHTS}" if values["bias"] else f"acc * {WEIGHTS}"
-    if values["dtype"] in NARROW:
-        text += f" * {SCALES} * down_scale"
+    """Of down: with scales and biases, times the weights of entries."""
+    scales = f" * {SCALES} * down_scale" * (values["dtype"] in NARROW)
+    text = f"(acc{scales} + down_bias) * {WEIGHTS}" if values["bias"] else f"acc * {WEIGHTS}{scales}"
     return _numbered(text, _SECOND, values["bias"])
 
 

@@ -59,7 +59,7 @@ from ckmlir.ops.contraction.keys import (
 )
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.product_operator import ProductOperator
-from ckmlir.ops.contraction.side import MOST, NAMES
+from ckmlir.ops.contraction.side import MOST_OF_EXPERTS, NAMES
 from ckmlir.ops.contraction.slices import slices_of
 from ckmlir.ops.contraction.sum_parts import cleared
 from ckmlir.ops.contraction.wishes import Plan
@@ -150,8 +150,8 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         Flag("entry_ids", False, "an array says which entries the list names, so that nothing has to find them"),
         ExpressionKey("op", None, "what is stored, from acc, or from gate and up", (*ACCUMULATORS, *NAMES, *SCALARS)),
         Words("d_kind", None, "of each D tensor: a row or number of each expert, a number for each row of a or place",
-              KINDS, MOST),
-        *(key for key in expression_keys(None) if key.name not in ("op", "d_kind")),
+              KINDS, MOST_OF_EXPERTS),
+        *(key for key in expression_keys(None, most=MOST_OF_EXPERTS) if key.name not in ("op", "d_kind")),
     )  # fmt: skip
 
     def _problem(self, values: Mapping[str, Any]) -> ExpertsProblem:
