@@ -61,7 +61,7 @@ def handed(values: Sequence[Any], wanted: Sequence[Carried], who: str) -> list[C
 
 
 def check_alignments(values: Sequence[Carried], initial: Sequence[Carried]) -> None:
-    """TracingError where a loop hands on a pointer of which less is known than of the one that it starts with."""
+    """TracingError where less is known of a pointer that a loop hands on than of the one that it starts with."""
     for item, first in zip(values, initial, strict=True):
         if isinstance(item, Pointer) and isinstance(first, Pointer) and item.alignment % first.alignment:
             raise TracingError(

@@ -53,9 +53,9 @@ def light_exponent(name: str, element: str) -> int:
 def dequantize(
     tile: Tile, name: str, element: str, *, zeros: Tile | None = None, scales: Tile | None = None, axis: int = -1
 ) -> Tile:
-    """The packed integers (i4, u4) in a tile of bytes less their zero points, times their scales: tiles with as many
-    elements, of which one may be missing; or the fp4 in it times their scales. They share bytes along a dimension, by
-    default the last.
+    """The packed integers (i4, u4) in a tile of bytes less their zero points, times their scales; or the fp4 in it
+    times their scales. Zero points and scales are tiles with as many elements; one of both may be missing. Elements
+    share bytes along a dimension, by default the last.
 
     With scales, in f32 and rounded once to f16, bf16 or f32; zero points have the scales' type, f16, bf16 or f32. In
     bf16 nothing is promised of what is beyond 2^100, and what is below 2^-126 may become 0, unless the scales are

@@ -294,7 +294,7 @@ def mma(
 
 @located
 def rescale(tile: Tile, factors: Tile) -> Tile:
-    """Rows (f32) times a factor each. Waves all of whose factors are 1 branch around the multiplications, so that they
+    """Rows (f32) times a factor each. Waves whose factors are all 1 branch around the multiplications, so that they
     cost next to nothing where most of the time nothing changes.
 
     Raises:
@@ -314,7 +314,7 @@ def rescale(tile: Tile, factors: Tile) -> Tile:
 @located
 def cut(tile: Tile, bounds: Tile, other: float, *, front: bool = False) -> Tile:
     """Rows of a floating-point type with a bound (i32) each, in columns of the tile: what lies at it and behind becomes
-    `other`; with `front` what lies before it. Waves of which nothing is cut branch around the selections, so that they
+    `other`; with `front` what lies before it. Waves in which nothing is cut branch around the selections, so that they
     cost next to nothing where that is rare.
 
     Raises:

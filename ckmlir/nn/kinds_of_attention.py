@@ -46,7 +46,7 @@ def sparse_attention(
         block_list: instead of a map (b, h, blocks of queries, entries), i32: numbers of blocks of keys, that rise; with
             deltas the first number, then distances. block_counts: (b, h, blocks of queries), i32: entries that count.
         block_size: queries and keys of a block.
-        pv_threshold: blocks with weights below 2^-pv_threshold of the largest before them may count for nothing.
+        pv_threshold: blocks with weights below 2^-pv_threshold of the largest before them may be left out.
 
     Returns:
         As `attention`; zeros for queries that attend to nothing.

@@ -29,7 +29,7 @@ MOST_BATCH = 3
 @differentiable
 def matmul(a: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream: object = None) -> Any:
     """a @ b, as NumPy and PyTorch have it: matrices, or batches of them that broadcast. A vector as a is a row, as b a
-    column, of which the result has no dimension.
+    column; the result does not have its dimension.
 
     Args:
         a: (…, m, k) or (k,), rows or columns contiguous. b: (…, k, n) or (k,). f16, bf16, f32, f64, fp8, bf8 or i8,

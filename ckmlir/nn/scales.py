@@ -47,8 +47,8 @@ def require_f32(scales: Given, products: str) -> None:
 def ways(operand: str, scales: Given, rows: int, k: int) -> list[tuple[str, str]]:
     """In which words kernels may be told of scales (…, rows that have some, groups): what they are of, and their order.
 
-    A product of few rows or a short K allows several, of which others in one launch may allow one alone. The usual one
-    comes first. Raises DeviceError where no kernel takes such scales, or none as they lie.
+    A product of few rows or a short K allows several, and others in the same launch may allow only one of these. The
+    usual one comes first. Raises DeviceError where no kernel takes such scales, or none as they lie.
     """
     count, groups = scales.shape[-2:]
     forms = _forms(operand, count, groups, rows, k, scales.dtype == POWER.name)
