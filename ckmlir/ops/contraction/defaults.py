@@ -1,7 +1,7 @@
 """What a kernel is where the request leaves it open: block, waves, matrix instruction, epilogue and schedule.
 
 What a request names is kept. For the rest there are candidates, the best first (`plans`), and the operator takes the
-first that the chip can run. docs/defaults.md has the rule in words, docs/timing.md what the model of time says of it.
+first that the chip can run. docs/defaults.md has the rule in words, benchmarks/results/schedules.md what was compared.
 """
 
 from __future__ import annotations
