@@ -281,13 +281,12 @@ def test_one_kernel_for_both_products_of_converted_matrices(chip: str, unit: int
     assert (found.vgpr_spill_count, found.sgpr_spill_count) == (0, 0), spec.name
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("between", ["memory", "lds"])
-def test_nothing_between_the_products(between: str) -> None:
-    """With inter=0 the layer gives zeros, but NaN where a weight is NaN."""
+@pytest.mark.parametrize("keys", [{}, {"between": "lds", "reduction": "atomic", "hidden": 17, "out": "f16"}], ids=str)
+def test_nothing_between_the_products(keys: dict[str, Any]) -> None:
+    """With inter=0 the layer gives zeros, but NaN where a weight is NaN; also where one kernel would add in f32."""
     weights = np.ones((3, 2), np.float32)
     weights[1, 0] = np.nan
-    found = run("fused_moe", "gfx942", {"weights": weights}, t=3, hidden=64, inter=0, between=between)["y"]
+    found = run("fused_moe", "gfx942", {"weights": weights}, **{"t": 3, "hidden": 64, "inter": 0, **keys})["y"]
     np.testing.assert_array_equal(np.isnan(found).all(axis=1), [False, True, False])
 
 

@@ -168,13 +168,15 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
     preshuffled = {"shuffled": values["shuffled"], "schedule": PRESHUFFLE if values["shuffled"] else None}
     narrow, chained = values["dtype"] in NARROW, values["between"] == "lds"
     _check_matrices(values)
+    reduction = values["reduction"]
     if chained:
         _check_chained(values)
-        chained = values["inter"] > 0  # with inter=0 zeros are still weighted, and 0 times NaN is NaN
+        # With inter=0 zeros are still weighted, and 0 times NaN is NaN: two products then, which sum as by default.
+        chained, reduction = values["inter"] > 0, None
     own = {name: values[name] for name in ("dtype", "b_dtype", "b_scale")}
     common = {"t": t, "e": experts, "topk": topk, "unit": unit, **own, **preshuffled}
     of_first, of_second = first_sums(values), second_sums(values)
-    listed = not chained and values["reduction"] != "atomic"
+    listed = not chained and reduction != "atomic"
     sorting = MOE_SORTING.problem(
         t=t, e=e, k=topk, unit=unit, local=local is not None, most=local, entry_ids=listed or narrow,
     )  # fmt: skip
@@ -184,7 +186,7 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
     )  # fmt: skip
     second = MOE_GEMM.problem(
         **common, n=values["hidden"], k=values["inter"], a_rows="entry", c_rows="token", entry_ids=listed,
-        **({"out": "f32", "reduction": "atomic"} if chained else {name: values[name] for name in ("out", "reduction")}),
+        **({"out": "f32", "reduction": "atomic"} if chained else {"out": values["out"], "reduction": reduction}),
         **of_second.keys,
     )  # fmt: skip
     between: Between = AsComputed(values["dtype"])
