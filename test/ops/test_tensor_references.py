@@ -288,6 +288,15 @@ def test_eight_bit_floats_are_refused_on_gfx90a(name: str) -> None:
     assert any("gfx90a has no 8-bit floating point; it starts with gfx942" in str(reason) for reason in reasons)
 
 
+@pytest.mark.parametrize("number", ["3.4028234663852886e38", "1.4012985e-45", "0", "2e-38"])
+def test_numbers_of_expressions_are_those_of_f32(number: str) -> None:
+    """From its smallest to its largest: what f32 rounds to 0 or infinity is refused."""
+    assert read_expression(f"a * {number}", ("a",)).variables == ("a",)
+    for other in ("3.4028236e38", "1e-46", "1e999", "True"):
+        with pytest.raises(RequestError, match="expected a number"):
+            read_expression(f"a * {number} + {other}", ("a",))
+
+
 def test_direct_copies_need_pieces_of_four_bytes() -> None:
     operator = find_operator("copy")
     spec = operator.spec(operator.problem(m=4, n=7, stride=9, through="direct"), GFX942)

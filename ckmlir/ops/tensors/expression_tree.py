@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from ckmlir.errors import suggest
-from ckmlir.ops.request import RequestError, show
+from ckmlir.ops.request import GREATEST_F32, RequestError, show
 from ckmlir.ops.tensors.functions import FUNCTIONS, function_names
 
 T = TypeVar("T")
@@ -206,6 +206,9 @@ def text_of(tree: ast.expr) -> str:
 
 # -- checks
 
+LEAST_F32 = 2.0**-149
+"""The smallest number of f32, a denormal one."""
+
 
 def check_tree(tree: ast.expr, text: str, variables: tuple[str, ...]) -> None:
     """Raise RequestError for everything that is not part of an expression; `text` is what the tree was read from."""
@@ -222,7 +225,10 @@ def _checked(node: ast.expr, written: str, variables: tuple[str, ...]) -> Sequen
         if node.id not in variables and node.id not in CONSTANTS:
             raise RequestError(f"there is no array {node.id!r} in the expression; {suggest(node.id, variables)}")
     elif isinstance(node, ast.Constant):
-        if isinstance(node.value, bool) or not isinstance(node.value, (int, float)) or abs(node.value) > 3.4e38:
+        number = node.value
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            raise RequestError(f"{written}: expected a number")
+        if number and not LEAST_F32 <= abs(number) <= GREATEST_F32:
             raise RequestError(f"{written}: expected a number that f32 can hold")
     elif isinstance(node, ast.Call):
         return _checked_call(node, written)
