@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from ckmlir.nn.array import Array
-from ckmlir.nn.given import ON_HOST, Given, read, read_numbers
+from ckmlir.nn.given import Given, read, read_numbers
 from ckmlir.nn.gradients import refuse_gradients
+from ckmlir.nn.homes import ON_HOST
 from ckmlir.nn.outputs import Outputs, as_listed
 from ckmlir.nn.overlaps import check_distinct
 from ckmlir.nn.session import Session, current
-from ckmlir.ops.dtypes import PACKED_TYPES, find_dtype, numpy_dtype
+from ckmlir.ops.dtypes import PACKED_TYPES, POWER, find_dtype, numpy_dtype
 from ckmlir.ops.request import RequestError, show
 from ckmlir.ops.shared_places import crossing
 from ckmlir.runtime.arguments import as_host_array
@@ -40,6 +41,14 @@ class Call:
         """
         self._check_device(what, array)
         return read(what, array, self.session.target, packed)
+
+    def scales(self, what: str, array: Any) -> Given:
+        """Scales of groups: as `read`, with powers of two (e8m0) for what elements of bytes are.
+
+        Raises DeviceError as `read`.
+        """
+        self._check_device(what, array)
+        return read(what, array, self.session.target, octets=POWER.name)
 
     def numbers(self, what: str, array: Any) -> Given:
         """Numbers of rows, lengths and the like: as `read`, with i32 for whatever integers arrays of the host have.

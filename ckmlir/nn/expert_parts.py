@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, elements_in, pitch_key, pitch_of
-from ckmlir.nn.plain import checked, number, word
+from ckmlir.nn.plain import checked, number, shown, word
 from ckmlir.nn.products import output_type
-from ckmlir.ops.dtypes import POWER
+from ckmlir.ops.dtypes import HALF_BYTES, POWER
 from ckmlir.ops.moe.routing import most_units
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime.device import DeviceError
@@ -101,6 +103,10 @@ def expert_matmul(
     results: str = "entry",
     weighted: bool = False,
     scale: Any = None,
+    packed: str = "fp4",
+    up: Any = None,
+    up_scale: Any = None,
+    op: str | None = None,
     dtype: str | None = None,
     out: Any = None,
     stream: object = None,
@@ -110,13 +116,18 @@ def expert_matmul(
     Args:
         a: (rows, k): rows of tokens, of entries (token by token, their slots beside each other) or of places.
         b: (experts, n, k), rows contiguous; f16, bf16, f32, fp8, bf8 or i8, both the same. With `scale` (experts, n, k
-            / 2), uint8: 4-bit floats (e2m1), the first of two along k in the low half, beside f16 or bf16.
+            / 2), uint8: elements of 4 bits, the first of two along k in the low half, beside f16 or bf16.
         routing: from `sort_experts`, with a unit that is a multiple of 16.
         rows: what a row of a stands for: token, entry or place.
         results: what a row of the result stands for: entry, place, or token: the sum over a token's entries.
         weighted: multiply each entry by its weight.
-        scale: (experts, n, groups): powers of two (e8m0) of 32 elements along k, as MXFP4 has them, or f32 of 32, 64 or
-            128, which the elements of b are multiplied by.
+        scale: (experts, n, groups): powers of two (e8m0, or uint8) of 32 elements along k, as MXFP4 has them, or f32 of
+            32, 64 or 128, which the elements of b are multiplied by. Integers have f32.
+        packed: what the bytes of b hold, where it has a scale: fp4 (e2m1, also as float4_e2m1fn_x2), i4 from -8 to 7 or
+            u4 from 0 to 15.
+        up: a second matrix of each expert, as b, with `up_scale` where b has `scale`: both products are one.
+        op: what becomes of a product, an expression of acc; with `up` of gate, that of b, and up. By default acc, and
+            silu(gate) * up.
         dtype: of the result, as for `matmul`.
         out: the result, to be written.
 
@@ -124,8 +135,8 @@ def expert_matmul(
         (rows, n), or `out`. Rows of entries or places that the routing left out are not defined.
 
     Raises:
-        DeviceError: shapes or types do not fit, an array has gaps.
-        RequestError: the chip lacks the type, or the unit is not a multiple of 16.
+        DeviceError: shapes or types do not fit, an array has gaps; an expression of other sums.
+        RequestError: the chip lacks the type, the unit is not a multiple of 16, or an expression means nothing.
     """
     from ckmlir.ops.moe.experts_problem import A_ROWS, C_ROWS
 
@@ -133,7 +144,8 @@ def expert_matmul(
     word("rows", rows, A_ROWS)
     word("results", results, C_ROWS)
     given = call.read("a", a).require(ndim=2).rows()
-    matrices = call.read("b", b, None if scale is None else "fp4").require(ndim=3).contiguous()
+    kind = None if scale is None else half_byte(packed)
+    matrices = call.read("b", b, kind).require(ndim=3).contiguous()
     if elements_in(matrices.dtype, matrices.shape[2]) != given.shape[1]:
         raise DeviceError(f"a of shape {given.shape} and b of shape {matrices.shape}: expected rows of one length")
     if scale is None:
@@ -154,8 +166,10 @@ def expert_matmul(
     }  # fmt: skip
     places = {"sorted_ids": (routing.ids, counts["place"]), "expert_ids": (routing.experts, units)}
     places["totals"] = routing.totals, 2
+    asked = expression_of(op, "silu(gate) * up" if up is not None else "acc", gated=up is not None)
     if weighted:
-        keys |= {"op": "acc * d0", "d": ("f32",), "d_kind": ("place",)}
+        asked = f"({asked}) * d0"
+        keys |= {"d": ("f32",), "d_kind": ("place",)}
         places["d0"] = routing.weights, counts["place"]
     lists = {name: _first(call.read(f"routing: {name}", one), size) for name, (one, size) in places.items()}
     # With a mask nobody knows that as many experts take part as b has matrices.
@@ -164,12 +178,13 @@ def expert_matmul(
         shape = routing.tokens, routing.topk
         lists["entry_ids"] = call.read("routing: entry_ids", routing.entry_ids).require(shape=shape).contiguous()
     outputs = call.outputs(out, c=((counts[results], n), wanted))
-    keys |= pitch_key("ldc", outputs.given["c"])
-    inputs = {"a": given, "b": matrices, **lists}
-    if scale is not None:
-        inputs["scale_b"] = call.read("scale", scale).contiguous()
-        words = scale_words(inputs["scale_b"], matrices, given.shape[1])
-        keys |= {"b_dtype": matrices.dtype, "b_scale": words[0]}
+    keys |= pitch_key("ldc", outputs.given["c"]) | ({"op": asked} if asked != "acc" else {})
+    both = [matrices] if up is None else [matrices, call.read("up", up, kind)]
+    of_both = (("scale", scale), ("up_scale", up_scale))
+    scales = [None if one is None else call.scales(name, one) for name, one in of_both]
+    inputs, of_scales = _matrices(both, scales, given.shape[1])
+    keys |= of_scales
+    inputs |= {"a": given, **lists}
     return outputs.of(call.run("moe_gemm", keys, inputs, outputs.given, varying=("t",)))
 
 
@@ -228,6 +243,53 @@ def scale_words(given: Given, matrices: Given, k: int) -> list[str]:
         f"{given.what}: shape {given.shape} of {given.dtype}; expected one for each of {rows} rows and 32 of {k} of "
         "e8m0, or 32, 64 or 128 of f32"
     )
+
+
+def _matrices(
+    both: Sequence[Given], scales: Sequence[Given | None], k: int
+) -> tuple[dict[str, Given], dict[str, object]]:
+    """One matrix of each expert, or gate and up, with the scales of the first and the second: by the names of
+    `moe_gemm`, and its keys for scales. Raises DeviceError where they do not fit each other.
+    """
+    if len(both) == 1 and scales[1] is not None:
+        raise DeviceError("up_scale: there is no up; expected nothing")
+    inputs, words = dict[str, Given](), []
+    for name, one, scale in zip(("b",) if len(both) == 1 else ("gate", "up"), both, scales, strict=False):
+        inputs[name] = one.require(shape=both[0].shape, dtype=both[0].dtype).contiguous()
+        if (scale is None) != (scales[0] is None):
+            raise DeviceError("up_scale: matrices have scales, or none has; expected up_scale and scale, or neither")
+        if scale is not None:
+            inputs[f"scale_{name}"] = scale.contiguous()
+            words.append(scale_words(scale, one, k))
+    return inputs, {"b_dtype": both[0].dtype, "b_scale": common_word(words)} if words else {}
+
+
+def common_word(words: Sequence[Sequence[str]]) -> str:
+    """What the scales of all matrices may be called. Raises DeviceError where they are of different groups."""
+    common = next((name for name in words[0] if all(name in one for one in words)), None)
+    if common is None:
+        raise DeviceError("scales: groups of matrices differ in length or type; expected all alike")
+    return common
+
+
+def half_byte(packed: str) -> str:
+    """What the bytes of matrices of 4 bits hold. Raises DeviceError for what is no such type."""
+    return word("packed", packed, HALF_BYTES)
+
+
+def expression_of(op: Any, usual: str, *, gated: bool) -> str:
+    """What becomes of products: the usual, or an expression that is given. Raises DeviceError for one that is no text,
+    and for one that names other sums than there are.
+    """
+    if op is None:
+        return usual
+    if not isinstance(op, str):
+        raise DeviceError(f"op={shown(op)}: expected an expression, such as silu(gate) * up")
+    wrong = re.search(r"\bacc\b" if gated else r"\b(gate|up)\b", op)
+    if wrong:
+        able = "gate and up, since there are both" if gated else "acc, since there is no up"
+        raise DeviceError(f"op={shown(op)}: it names {wrong[0]}; expected {able}")
+    return op
 
 
 def _first(given: Given, size: int) -> Given:

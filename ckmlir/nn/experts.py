@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ckmlir.nn.calls import Call
-from ckmlir.nn.expert_parts import scale_words
+from ckmlir.nn.expert_parts import common_word, expression_of, half_byte, scale_words
 from ckmlir.nn.given import Given, elements_in
-from ckmlir.nn.plain import checked, shown, word
+from ckmlir.nn.plain import checked, word
 from ckmlir.nn.products import ACTIVATIONS
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.runtime.device import DeviceError
@@ -36,6 +35,7 @@ def moe(
     activation: str = "silu",
     expert_mask: Any = None,
     scales: Mapping[str, Any] | None = None,
+    packed: str = "fp4",
     biases: Mapping[str, Any] | None = None,
     op: str | None = None,
     out: Any = None,
@@ -51,7 +51,7 @@ def moe(
     Args:
         x: (…, hidden), f16, bf16 or f32; fp8 or i8 with `scales`. gate, up: (experts, inter, hidden), up may be None.
         down: (experts, hidden, inter). All of one type, and contiguous. Beside f16 and bf16 with `scales` the matrices
-            are 4-bit floats (e2m1), uint8 with half as long rows, the first of two elements in the low half.
+            have elements of 4 bits, uint8 with half as long rows, the first of two elements in the low half.
         router_logits: (…, experts), of x's type; f32 for 8 bits.
         topk: experts of each token.
         renormalize: divide the weights of a token by their sum.
@@ -62,7 +62,10 @@ def moe(
         scales: of 8 bits: x_scale (tokens,), gate_scale and up_scale (experts, inter), down_scale (experts, hidden),
             and smooth (experts, inter), which what is between the products is multiplied by before it is quantised; all
             f32. Of 4 bits: gate_scale and up_scale (experts, inter, groups), down_scale (experts, hidden, groups):
-            powers of two (e8m0) of 32 elements along a row, as MXFP4 has them, or f32 of 32, 64 or 128.
+            powers of two (e8m0, or uint8) of 32 elements along a row, as MXFP4 has them, or f32 of 32, 64 or 128;
+            integers have f32.
+        packed: what the bytes of matrices hold, where they have scales and x has 16 bits: fp4 (e2m1, also as
+            float4_e2m1fn_x2), i4 from -8 to 7 or u4 from 0 to 15.
         biases: gate_bias and up_bias (experts, inter), which are added to the scaled products before the activation,
             and down_bias (experts, hidden); all f16, bf16 or f32.
         op: instead of an activation, an expression of gate and up, or of acc without `up`: what is between the
@@ -77,7 +80,7 @@ def moe(
         RequestError: the chip lacks the type; fewer experts than `topk`; an expression means nothing.
     """
     call = Call(stream)
-    layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, expert_mask, scales)
+    layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, expert_mask, scales, packed)
     layer.set_sums(activation, op, biases)
     logits = call.read("router_logits", router_logits).rows().contiguous()
     layer.require_tokens(logits)
@@ -101,6 +104,7 @@ def fused_experts(
     activation: str = "silu",
     expert_mask: Any = None,
     scales: Mapping[str, Any] | None = None,
+    packed: str = "fp4",
     biases: Mapping[str, Any] | None = None,
     op: str | None = None,
     out: Any = None,
@@ -111,7 +115,7 @@ def fused_experts(
     Args:
         topk_weights: (…, topk) f32. topk_ids: (…, topk) i32; a number that is not an expert's counts as zero.
         experts: how many there are; by default as many as `gate` has matrices. `expert_mask` has as many.
-        x, gate, up, down, activation, expert_mask, scales, biases, op, out: as for `moe`.
+        x, gate, up, down, activation, expert_mask, scales, packed, biases, op, out: as for `moe`.
 
     Returns:
         (…, hidden), of x's type, f16 for 8 bits, or `out`.
@@ -120,7 +124,7 @@ def fused_experts(
         DeviceError, RequestError: as `moe`.
     """
     call = Call(stream)
-    layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, expert_mask, scales)
+    layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, expert_mask, scales, packed)
     layer.set_sums(activation, op, biases)
     ids = call.numbers("topk_ids", topk_ids).require(dtype="i32").rows().contiguous()
     layer.require_tokens(ids)
@@ -138,8 +142,9 @@ class _Layer:
     """
 
     def __init__(
-        self, call: Call, x: Any, matrices: Mapping[str, Any], mask: Any, scales: Mapping[str, Any] | None
+        self, call: Call, x: Any, matrices: Mapping[str, Any], mask: Any, scales: Mapping[str, Any] | None, held: str
     ) -> None:
+        """`held`: what bytes of matrices hold, where they have scales and x has 16 bits."""
         from ckmlir.ops.moe.experts_scales import WIDE
         from ckmlir.ops.moe.layer_sums import NARROW
         from ckmlir.ops.rows.arrays import FLOATS
@@ -153,7 +158,7 @@ class _Layer:
         self.result = dtype if dtype in FLOATS else "f16"
         self.gated = matrices["up"] is not None
         given = _by_name("scales", scales)
-        packed = "fp4" if given and dtype in WIDE else None
+        packed = half_byte(held) if given and dtype in WIDE else None
         wanted = SCALES if dtype in NARROW else OF_FOUR_BITS if packed else ()
         beside = self._beside("scales", given, wanted, "none, or of 4 bits " if packed else "")
         read = {name: call.read(name, one, packed) for name, one in matrices.items() if one is not None or name != "up"}
@@ -165,14 +170,14 @@ class _Layer:
             raise DeviceError(f"x has rows of {rows.shape[1]}, gate {gate.shape} of {hidden}; expected as many")
         if self.gated:
             read["up"].require(shape=gate.shape, dtype=kind).contiguous()
-        held = find_dtype(kind).packed_length(inter)
-        read["down"].require(shape=(self.matrices, hidden, held), dtype=kind).contiguous()
+        length = find_dtype(kind).packed_length(inter)
+        read["down"].require(shape=(self.matrices, hidden, length), dtype=kind).contiguous()
         self.keys: dict[str, object] = {"t": rows.shape[0], "hidden": hidden, "inter": inter, "dtype": dtype}
         self.arrays: dict[str, Given] = {"x": rows, **read, **beside}
         if packed:
             lengths = {"gate": hidden, "up": hidden, "down": inter}
             words = [scale_words(beside[f"{name}_scale"], one, lengths[name]) for name, one in read.items()]
-            self.keys |= {"b_dtype": packed, "b_scale": _common(words)}
+            self.keys |= {"b_dtype": packed, "b_scale": common_word(words)}
         else:
             for one in beside.values():
                 one.require(dtype="f32")
@@ -183,15 +188,8 @@ class _Layer:
         activation, an op that is not a text, and biases that do not fit.
         """
         word("activation", activation, ACTIVATIONS)
-        if op is None:
-            op = f"{activation}(gate) * up" if self.gated else f"{activation}(acc)"
-        if not isinstance(op, str):
-            raise DeviceError(f"op={shown(op)}: expected an expression, such as silu(gate) * up")
-        wrong = re.search(r"\bacc\b" if self.gated else r"\b(gate|up)\b", op)
-        if wrong:
-            able = "gate and up, since there are both" if self.gated else "acc, since there is no up"
-            raise DeviceError(f"op={shown(op)}: it names {wrong[0]}; expected {able}")
-        self.keys["op"] = op
+        usual = f"{activation}(gate) * up" if self.gated else f"{activation}(acc)"
+        self.keys["op"] = expression_of(op, usual, gated=self.gated)
         if biases is None:
             return
         found = self._beside("biases", _by_name("biases", biases), BIASES)
@@ -208,7 +206,8 @@ class _Layer:
             expected = other + (", ".join(wanted) or "none")
             names = ", ".join(map(str, given)) or "none"
             raise DeviceError(f"{what}: {names} for {self.x.dtype}; expected {expected}")
-        return {name: self.call.read(name, given[name]).contiguous() for name in wanted}
+        read = self.call.scales if what == "scales" else self.call.read
+        return {name: read(name, given[name]).contiguous() for name in wanted}
 
     def require_tokens(self, routing: Given) -> None:
         """Raises DeviceError for a routing of another number of tokens."""
@@ -239,9 +238,3 @@ def _by_name(what: str, given: Any) -> Mapping[str, Any]:
     return given or {}
 
 
-def _common(words: Sequence[Sequence[str]]) -> str:
-    """What the scales of all matrices may be called. Raises DeviceError where they are of different groups."""
-    common = next((name for name in words[0] if all(name in one for one in words)), None)
-    if common is None:
-        raise DeviceError("scales: groups of matrices differ in length or type; expected all alike")
-    return common

@@ -15,115 +15,23 @@ array's memory as the operator wants it.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
-from ckmlir.nn.array import Array, empty, reshaped_strides
+from ckmlir.nn.array import Array, reshaped_strides
+from ckmlir.nn.homes import Home, by_known_type, home_of
 from ckmlir.nn.plain import shown
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, POWER, find_dtype, numpy_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.shared_places import crossing
-from ckmlir.runtime.arguments import as_host_array, check_tensor, check_unmasked, packed_strides, view_of
-from ckmlir.runtime.device import Device, DeviceError
+from ckmlir.runtime.arguments import check_unmasked, packed_strides, view_of
+from ckmlir.runtime.device import DeviceError
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import ACCESS_BYTES
-
-
-class Home(Protocol):
-    """Where an array lives: how to look at it otherwise, and how to make others there."""
-
-    def strided(self, array: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
-        """A view from the same first element."""
-
-    def packed(self, array: Any) -> Any:
-        """The array, without gaps where it is the host's: then kernels do not depend on how it lay."""
-
-    def narrowed(self, array: Any) -> Any:
-        """The array, with elements of 32 bits where it is the host's and has integers of another type."""
-
-    def empty(self, like: Any, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
-        """A new packed array beside another one."""
-
-
-class _OnDevice:
-    def strided(self, array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
-        return array.strided(shape, strides)
-
-    def packed(self, array: Any) -> Any:
-        return array
-
-    def narrowed(self, array: Any) -> Any:
-        return array
-
-    def empty(self, like: Array, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Array:
-        return empty(shape, dtype, device)
-
-
-class _OnHost:
-    def strided(self, array: np.ndarray[Any, Any], shape: Sequence[int], strides: Sequence[int]) -> Any:
-        size = array.itemsize
-        words = array.view(f"u{size}")  # as_strided loses the types of ml_dtypes
-        steps = [stride * size for stride in strides]
-        return np.lib.stride_tricks.as_strided(words, tuple(shape), steps).view(array.dtype)
-
-    def empty(self, like: Any, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
-        return np.empty(tuple(shape), dtype)
-
-    def packed(self, array: Any) -> Any:
-        return as_host_array(np.ascontiguousarray(array)).reshape(array.shape)
-
-    def narrowed(self, array: Any) -> Any:
-        check_unmasked(array)
-        return array.astype(np.int32) if array.dtype.kind in "iu" and array.dtype != np.int32 else array
-
-
-class _OfTorch:
-    """Tensors; the module is the user's, which has been imported where there are tensors."""
-
-    def strided(self, array: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
-        return array.as_strided(tuple(shape), tuple(strides))
-
-    def empty(self, like: Any, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
-        torch: Any = sys.modules["torch"]
-        return torch.empty(tuple(shape), dtype=getattr(torch, dtype.name), device=like.device)
-
-    def packed(self, array: Any) -> Any:
-        if array.device.type != "cpu":
-            return array
-        resolved = array.resolve_neg()
-        check_tensor(resolved)
-        return resolved.contiguous()
-
-    def narrowed(self, array: Any) -> Any:
-        torch: Any = sys.modules["torch"]
-        is_whole = array.dtype in (torch.int64, torch.int16, torch.int8, torch.uint8)
-        return array.to(torch.int32) if is_whole and array.device.type == "cpu" else array
-
-
-class _OfCupy:
-    def strided(self, array: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
-        cupy: Any = sys.modules["cupy"]
-        steps = tuple(stride * array.dtype.itemsize for stride in strides)
-        return cupy.lib.stride_tricks.as_strided(array, tuple(shape), steps)
-
-    def packed(self, array: Any) -> Any:
-        return array
-
-    def narrowed(self, array: Any) -> Any:
-        return array
-
-    def empty(self, like: Any, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
-        cupy: Any = sys.modules["cupy"]
-        return cupy.empty(tuple(shape), dtype)
-
-
-_HOMES: dict[str, Home] = {"torch": _OfTorch(), "cupy": _OfCupy()}
-ON_DEVICE, ON_HOST = _OnDevice(), _OnHost()
 
 
 class Given(Struct, frozen=True):
@@ -317,11 +225,15 @@ def elements_in(dtype: str, size: int) -> int:
     return size if packing is None else packing.count(size)
 
 
-def read(what: str, array: Any, target: Target, packed: str | None = None, *, written: bool = False) -> Given:
+def read(
+    what: str, array: Any, target: Target, packed: str | None = None, *, octets: str | None = None,
+    written: bool = False,
+) -> Given:  # fmt: skip
     """An array of any library.
 
     Args:
-        packed: what its bytes (uint8) hold, where they do.
+        packed: what its bytes (uint8; of fp4 also float4_e2m1fn_x2) hold, where they do.
+        octets: the type of elements where an array has bytes; it may have another type as well.
         written: it is taken as it lies, wherever that is.
 
     Raises DeviceError for what is none, and for elements that no operator has.
@@ -329,6 +241,7 @@ def read(what: str, array: Any, target: Target, packed: str | None = None, *, wr
     home = home_of(what, array)
     if written and isinstance(array, np.ndarray) and not array.flags.writeable:
         raise DeviceError(f"{what}: a read-only array, which would be written; expected one that may be")
+    array = by_known_type(home, array, packed, None if octets is None else numpy_dtype(octets, target))
     if isinstance(array, Array):
         dtype = _dtype(what, array.dtype, target, packed)
         return Given(what, array, home, array.shape, array.strides, dtype, array.address)
@@ -351,22 +264,6 @@ def read_numbers(what: str, array: Any, target: Target) -> Given:
     if narrowed is not array and not (narrowed == array).all():
         raise DeviceError(f"{what}: number {array[narrowed != array][0].item()}; expected numbers of 32 bits")
     return read(what, narrowed, target)
-
-
-def home_of(what: str, array: Any) -> Home:
-    """Where an array lives. Raises DeviceError for what is not an array."""
-    if isinstance(array, Array):
-        return ON_DEVICE
-    if isinstance(array, np.ndarray):
-        return ON_HOST
-    library = type(array).__module__.partition(".")[0]
-    if library in _HOMES:
-        return _HOMES[library]
-    if hasattr(array, "__dlpack__"):
-        raise DeviceError(
-            f"{what}: arrays of {library} are not taken as they are; pass them through NumPy or ckmlir.nn.asarray"
-        )
-    raise DeviceError(f"{what}: {type(array).__name__} is not an array; expected NumPy, PyTorch, CuPy or ckmlir.nn")
 
 
 def _dtype(what: str, dtype: Any, target: Target, packed: str | None = None) -> str:

@@ -26,8 +26,9 @@ from ckmlir.errors import as_annotated
 from ckmlir.nn.array import Array
 from ckmlir.nn.array import asarray as array_of
 from ckmlir.nn.array import empty as empty_on
-from ckmlir.nn.given import Given, Home
+from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import refuse_gradients, wants_gradient
+from ckmlir.nn.homes import Home
 from ckmlir.nn.outputs import permutation, put_on_host, require_copy
 from ckmlir.nn.overlaps import check_apart
 from ckmlir.ops.arrays import ArraySpec

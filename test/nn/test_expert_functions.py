@@ -99,10 +99,11 @@ LIMITED = "minimum(gate, 7) * sigmoid(1.702 * minimum(gate, 7)) * (clamp(up, -7,
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
-@pytest.mark.parametrize("powers", [True, False])
-def test_experts_of_4_bits(session: nn.Session, put: Put, powers: bool) -> None:
+@pytest.mark.parametrize("packed", ["fp4", "i4", "u4"])
+def test_experts_of_4_bits(session: nn.Session, put: Put, packed: str) -> None:
     """MXFP4 matrices with biases and an activation with limits, and such with f32 scales of 128: rows of gate have one
     of them, and down alone says for how many elements."""
+    powers = packed == "fp4"
     hidden, inter, group = (72, 48, 32) if powers else (48, 136, 128)
     generator = np.random.default_rng(7)
     sizes = {"gate": (E, inter, hidden), "up": (E, inter, hidden), "down": (E, hidden, inter)}
@@ -111,10 +112,11 @@ def test_experts_of_4_bits(session: nn.Session, put: Put, powers: bool) -> None:
         codes[name] = generator.integers(0, 256, (E, rows, k // 2), dtype=np.uint8)
         exponents = generator.integers(-5, -1, (E, rows, -(-k // group)))
         scales[f"{name}_scale"] = np.exp2(exponents).astype(ml_dtypes.float8_e8m0fnu if powers else np.float32)
-        wide[name] = unpack_values(codes[name], "fp4") * np.repeat(np.exp2(exponents), group, axis=2)[..., :k]
+        wide[name] = unpack_values(codes[name], packed) * np.repeat(np.exp2(exponents), group, axis=2)[..., :k]
     biases = {f"{name}_bias": normal(*shape[:2]) for name, shape in sizes.items()} if powers else None
     given = [put(x), *(put(codes[name]) for name in sizes), put(logits), TOPK]
-    options = {"scales": {name: put(one) for name, one in scales.items()}, "op": LIMITED if powers else None}
+    options = {"scales": {name: put(one) for name, one in scales.items()}, "packed": packed}
+    options |= {"op": LIMITED} if powers else {}
     added = None if biases is None else {name: put(one) for name, one in biases.items()}
     found = nn.moe(*given, **options, biases=added)
     expected, scores = np.zeros((3, hidden)), softmax(exact(logits))

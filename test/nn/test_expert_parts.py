@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
 from common import HOMES, Array, assert_close, exact, normal
 from msgspec.structs import replace
 
@@ -67,18 +68,45 @@ def test_two_products_by_entry_and_by_place(session: nn.Session, put: Put) -> No
 
 
 @homes
-@pytest.mark.parametrize("powers", [True, False])
-def test_matrices_of_four_bits(session: nn.Session, put: Put, powers: bool) -> None:
+@pytest.mark.parametrize(("packed", "powers"), [("fp4", True), ("fp4", False), ("i4", False), ("u4", False)])
+def test_matrices_of_four_bits(session: nn.Session, put: Put, packed: str, powers: bool) -> None:
     """MXFP4 weights, and such with other scales, of 64 elements; the last group is shorter."""
     k, group = 72, 32 if powers else 64
     x, codes = normal(TOKENS, k), np.random.default_rng(3).integers(0, 256, (E, N, k // 2), dtype=np.uint8)
     exponents = np.random.default_rng(4).integers(-2, 3, (E, N, -(-k // group)))
     scale = np.exp2(exponents).astype(ml_dtypes.float8_e8m0fnu if powers else np.float32)
-    b = unpack_values(codes, "fp4") * np.repeat(np.exp2(exponents), group, axis=2)[..., :k]
+    b = unpack_values(codes, packed) * np.repeat(np.exp2(exponents), group, axis=2)[..., :k]
     ids, weights = routing()
     sorted_entries = nn.sort_experts(put(ids), put(weights), E)
-    found = nn.expert_matmul(put(x), put(codes), sorted_entries, scale=put(scale), results="token", weighted=True)
+    kinds = {"results": "token", "weighted": True, "packed": packed}
+    found = nn.expert_matmul(put(x), put(codes), sorted_entries, scale=put(scale), **kinds)
     assert_close(found, (entries(x, b, ids) * weights[..., None]).sum(1), factor=16)
+
+
+@homes
+def test_gate_and_up_in_one_product(session: nn.Session, put: Put) -> None:
+    x, gate, up, (ids, weights) = normal(TOKENS, K), normal(E, N, K), normal(E, N, K), routing()
+    sorted_entries = nn.sort_experts(put(ids), put(weights), E)
+    left, right = entries(x, gate, ids), entries(x, up, ids)
+    found = nn.expert_matmul(put(x), put(gate), sorted_entries, up=put(up))
+    assert_close(found, (left / (1 + np.exp(-left)) * right).reshape(-1, N), factor=16)
+    asked = {"op": "relu(gate) + up", "results": "token", "weighted": True, "dtype": "f32"}
+    found = nn.expert_matmul(put(x), put(gate), sorted_entries, up=put(up), **asked)
+    assert_close(found, ((np.maximum(left, 0) + right) * weights[..., None]).sum(1), factor=16)
+
+
+def test_pairs_and_powers_of_two_by_other_types(session: nn.Session) -> None:
+    """PyTorch's type of two elements, and powers of two as bytes, of gate and up, come to the same."""
+    random, (ids, weights) = np.random.default_rng(3), routing()
+    x = torch.from_numpy(normal(TOKENS, 64))
+    gate, up = (torch.from_numpy(random.integers(0, 256, (E, N, 32), np.uint8)) for _ in "gu")
+    of_gate, of_up = (torch.from_numpy(random.integers(124, 128, (E, N, 2), np.uint8)) for _ in "gu")
+    entries_of = nn.sort_experts(torch.from_numpy(ids), torch.from_numpy(weights), E)
+    found = nn.expert_matmul(x, gate, entries_of, scale=of_gate, up=up, up_scale=of_up)
+    pairs = (one.view(torch.float4_e2m1fn_x2) for one in (gate, up))
+    powers = (one.view(torch.float8_e8m0fnu) for one in (of_gate, of_up))
+    named = dict(zip(("b", "up", "scale", "up_scale"), (*pairs, *powers), strict=True))
+    assert torch.equal(found, nn.expert_matmul(x, routing=entries_of, **named))
 
 
 def test_a_share_of_the_experts(session: nn.Session) -> None:
@@ -111,6 +139,15 @@ def test_what_is_refused(session: nn.Session) -> None:
         (
             lambda: nn.expert_matmul(x, np.zeros((E, N, K // 2), np.uint8), one, scale=np.ones((E, N, 3), np.float32)),
             "scale: shape (4, 24, 3) of f32; expected one for each of 4x24 rows and 32 of 40 of e8m0, or 32, 64",
+        ),
+        (lambda: nn.expert_matmul(x, b, one, up=b, op="acc"), "it names acc; expected gate and up, since there are"),
+        (lambda: nn.expert_matmul(x, b, one, op="silu(up)"), "it names up; expected acc, since there is no up"),
+        (lambda: nn.expert_matmul(x, b, one, up=b[:3]), "up: shape (3, 24, 40); expected (4, 24, 40)"),
+        (lambda: nn.expert_matmul(x, b, one, up_scale=smooth), "up_scale: there is no up; expected nothing"),
+        (lambda: nn.expert_matmul(x, b, one, up=b, up_scale=smooth), "up_scale: matrices have scales, or none has"),
+        (
+            lambda: nn.expert_matmul(x, x, one, scale=smooth, packed="fp6"),
+            "packed=fp6: expected one of fp4, i4, u4",
         ),
         (lambda: nn.expert_matmul(x, b[:3], one), "b: matrices of 3 experts; expected the routing's 4"),
         (lambda: nn.expert_matmul(x[:5], b, one), "a: 5 rows; expected 9, one for each token"),

@@ -354,7 +354,7 @@ def test_layers_in_units_of_a_chip(keys: dict[str, Any]) -> None:
     ("name", "keys", "words"),
     [
         ("fused_moe", {"unit": 24}, "unit=24: "),
-        ("fused_moe", {"op": "acc + up"}, "it names acc and gate or up"),
+        ("fused_moe", {"op": "acc + up", "bias": "f32", "dtype": "i8"}, "op=acc + up: it names acc and gate or up"),
         ("fused_moe", {"topk": 200}, "expected at most 127"),
         ("fused_moe", {"e": 5000}, "e=5000: expected at most 4096 experts"),
         ("fused_moe", {"local": 9}, "local=9: there are e=8 experts; expected at most that"),

@@ -137,7 +137,7 @@ def read_experts(values: Mapping[str, Any]) -> ExpertsProblem:
     if unit % LEAST_UNIT:
         raise RequestError(f"unit={unit}: blocks have {LEAST_UNIT} rows at least; expected a multiple of {LEAST_UNIT}")
     values = read_scales(values)
-    used = _used(values["op"])
+    used = used_in(values["op"])
     count = sum(name in NAMES for name in used)
     for key in ("d", "d_kind", "ldd"):
         check_described(key, values[key], values["op"], count)
@@ -180,7 +180,7 @@ def _check_summed(out: str, reduction: str, entry_ids: bool) -> None:
         raise RequestError(f"reduction=rounded: out={out} is what sums are added in; expected workspace")
 
 
-def _used(op: str | None) -> frozenset[str]:
+def used_in(op: str | None) -> frozenset[str]:
     """What an expression names. Raises RequestError for one that names both one sum and two."""
     used = frozenset(read_expression(op, (*ACCUMULATORS, *NAMES, *SCALARS)).variables) if op else frozenset()
     if "acc" in used and used & {"gate", "up"}:

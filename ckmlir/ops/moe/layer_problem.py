@@ -14,7 +14,7 @@ from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
 from ckmlir.ops.dtypes import HALF_BYTES
 from ckmlir.ops.moe.between import INTER, AsComputed, Between, Quantised
 from ckmlir.ops.moe.experts_copies import FILLED_UNIT, PAST_UNIT, fill_units, units_go_past_lds
-from ckmlir.ops.moe.experts_problem import BY_WORKSPACE, ExpertsProblem
+from ckmlir.ops.moe.experts_problem import BY_WORKSPACE, ExpertsProblem, used_in
 from ckmlir.ops.moe.experts_scales import WIDE, packed_bytes
 from ckmlir.ops.moe.layer_sums import NARROW, WEIGHTS, first_sums, second_sums
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
@@ -168,6 +168,7 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
     preshuffled = {"shuffled": values["shuffled"], "schedule": PRESHUFFLE if values["shuffled"] else None}
     narrow, chained = values["dtype"] in NARROW, values["between"] == "lds"
     _check_matrices(values)
+    used_in(values["op"])  # as it was given, without the scales and biases that `first_sums` puts into it
     reduction = values["reduction"]
     if chained:
         _check_chained(values)
