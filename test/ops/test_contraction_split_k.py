@@ -291,6 +291,15 @@ def test_requests_that_are_refused(name: str, keys: dict[str, Any], words: str) 
             raise RequestError(str(reasons[0]))
 
 
+def test_more_sums_of_a_part_than_kernels_count_are_refused_as_asked() -> None:
+    """By the parts that were asked for, of which a short K has fewer."""
+    conv = find_operator("conv_fwd")
+    keys = {"n": 257, "g": 8192, "c": 63, "image": "10x32", "window": 1, "pads": 20, "strides": 2, "split_k": 1023}
+    problem = conv.problem(**keys, reduction="workspace")
+    with pytest.raises(RequestError, match=r"^conv_fwd: split_k=1023: a part's sums are \d+ .*; expected split_k=1"):
+        make_plan(conv, problem, GFX942)
+
+
 def test_a_kernel_serves_other_numbers_of_parts_and_no_other_form() -> None:
     """What a specification covers: parts and epilogues are the launch's, what becomes of the sums is the code's."""
     keys = {"m": 100, "n": 72, "k": 512}

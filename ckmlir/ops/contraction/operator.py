@@ -238,8 +238,9 @@ class ContractionOperator(ProductOperator[Problem]):
             return parts, problem, (length,)
         own = problem.parted()
         if own.part_outputs > MAXIMUM_SIZE:
-            what = f"a part's sums are {own.part_outputs} elements"
-            raise RequestError(f"split_k={parts}: {what}; kernels count to {MAXIMUM_SIZE}")
+            asked = problem.split_k or parts  # of which a short K has fewer
+            what = f"a part's sums are {own.part_outputs} elements, and kernels count to {MAXIMUM_SIZE}"
+            raise RequestError(f"{self.name}: split_k={asked}: {what}; expected split_k=1, or reduction=atomic")
         return parts, own, (length, own.part_outputs)
 
     def steps(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
