@@ -124,6 +124,20 @@ def test_a_channel_stays_its_own() -> None:
     assert [group for group in range(16) if not finite[group]] == [5, 7]
 
 
+def test_infinite_weights_beside_images() -> None:
+    """Strips of whole rows leave out what zeros would be multiplied by: nothing is promised of that channel there, and
+    no other is touched.
+    """
+    problem = OPERATOR.problem(n=1, g=16, c=1, k=1, image=(5, 6), window=3)
+    assert OPERATOR.spec(problem, GFX942).windows.endswith(":6x3x1x1x1x6")
+    arrays = OPERATOR.inputs(problem, GFX942, seed=3)
+    arrays["w"][7] = np.inf
+    result = run_operator(OPERATOR, problem, arrays, GFX942, open_device("sim", GFX942))
+    assert all(one.ok for one in check_outputs(OPERATOR, problem, arrays, result.outputs, GFX942))
+    finite = np.isfinite(result.outputs["y"].astype(np.float32)).all(axis=(0, 1, 2, 4))
+    assert [group for group in range(16) if not finite[group]] == [7]
+
+
 @pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=pytest.mark.full) for one in CHIPS[::2])])
 def test_schedules_are_proved_and_nothing_spills(chip: str) -> None:
     """The loads of the steady loop are full vectors of images; and there is no matrix instruction."""
@@ -234,19 +248,26 @@ def test_blocks_of_two_cache_lines(chip: str, keys: dict[str, Any]) -> None:
 
 
 STRIPS: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("gfx942", {"g": 126, "image": (5, 14), "op": "silu(acc) + d0", "d_kind": "full"}, "7x3x1x1"),
-    ("gfx90a", {"g": 11, "image": (3, 10), "window": (3, 5), "strides": 2, "pads": (1, 2), "dtype": "i8"}, "5x5x2x1"),
-    ("gfx950", {"g": 40, "image": (7, 7), "window": 7, "pads": 3, "dtype": "bf16"}, "7x7x1x1"),
+    ("gfx942", {"g": 126, "image": (5, 21), "op": "silu(acc) + d0", "d_kind": "full"}, "7x3x1x1"),
+    ("gfx950", {"g": 40, "image": (7, 7), "window": 7, "pads": 3, "dtype": "bf16"}, "7x7x1x1x3x7"),
+    ("gfx90a", {"g": 11, "image": (3, 10), "window": (3, 5), "strides": 2, "pads": (1, 2), "dtype": "i8"},
+     "5x5x2x1x2x10"),
     ("gfx942", {"g": 24, "image": (4, 14), "dilations": (1, 2), "pads": (1, 2)}, "7x3x1x2"),
     ("gfx90a", {"g": 66, "image": (4, 28), "strides": 2, "dtype": "bf16"}, "7x3x2x1"),
     ("gfx950", {"g": 64, "image": (22,), "window": 4, "right_pads": 2, "dtype": "bf16"}, "2x4x1x1"),
-    ("gfx942", {"g": 70, "image": (4, 3, 6), "window": (2, 1, 3), "pads": 0, "dtype": "f32"}, "4x3x1x1"),
-    ("gfx90a", {"g": 11, "image": (6, 8), "window": (5, 7), "pads": (2, 3)}, "4x7x1x1"),
+    ("gfx942", {"g": 70, "image": (4, 3, 6), "window": (2, 1, 3), "pads": 0, "dtype": "f32"}, "4x3x1x1x0x6"),
+    ("gfx90a", {"g": 11, "image": (6, 8), "window": (5, 7), "pads": (2, 3)}, "8x7x1x1x3x8"),
+    ("gfx90a", {"g": 11, "image": (6, 20), "window": (5, 7), "pads": (2, 3)}, "5x7x1x1"),
     ("gfx942", {"g": 9, "image": (7, 9), "window": (2, 3), "strides": (3, 1), "dilations": (2, 1), "pads": (0, 3),
-                "right_pads": (1, -2)}, "8x3x1x1"),
+                "right_pads": (1, -2)}, "8x3x1x1x3x9"),
     ("gfx90a", {"g": 120, "image": (4, 12), "dtype": "f64"}, "6x3x1x1"),
     ("gfx950", {"g": 128, "image": (2, 6), "window": (1, 2), "pads": (0, 1), "right_pads": (0, 0), "dtype": "fp8"},
-     "6x2x1x1"),
+     "6x2x1x1x1x6"),
+    ("gfx942", {"g": 24, "image": (3, 2), "window": (3, 7), "pads": (1, 3)}, "2x7x1x1x3x2"),
+    ("gfx90a", {"g": 1024, "image": (2, 14), "window": (1, 5), "pads": (0, 2)}, "14x5x1x1x2x14"),
+    ("gfx950", {"g": 33, "image": (7,), "dilations": 2, "pads": 2, "dtype": "f32"}, "7x3x1x2x2x7"),
+    ("gfx942", {"g": 65, "image": (3, 4, 5), "window": (2, 1, 4), "pads": (0, 1, 4), "right_pads": (1, 0, -1),
+                "dtype": "bf16"}, "5x4x1x1x4x5"),
 )  # fmt: skip
 
 
@@ -296,6 +317,22 @@ def test_strips_load_once_what_several_positions_meet(keys: dict[str, Any], load
     assert steady_loop(kernel.code_object, kernel.kernel_name).mix["vmem"] <= loads
 
 
+@pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=pytest.mark.full) for one in CHIPS[::2])])
+def test_rows_take_no_more_than_their_images_have(chip: str) -> None:
+    """Of 7 positions by 7 places 37 meet the image, which has 7 places: a lane loads four channels of each, and
+    multiplies what is met. Weights of all places are one tile of eight for 64 channels. A turn has two steps.
+    """
+    target = get_target(chip)
+    spec = OPERATOR.spec(OPERATOR.problem(n=32, g=768, c=1, k=1, image=(7, 7), window=7, pads=3), target)
+    kernel = compile_kernel(OPERATOR, spec, target)
+    loop = steady_loop(kernel.code_object, kernel.kernel_name)
+    assert sum(one.mnemonic == "v_fma_mix_f32" for one in loop.instructions) == 2 * 37 * 4
+    assert loop.mix["valu"] <= 320 and loop.mix["vmem"] == 2 * (7 + 8)
+    assert sum(one.mnemonic.startswith("ds_read") for one in loop.instructions) == 2 * 7
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+
+
 @pytest.mark.parametrize("keys", [{"image": (28, 29)}, {"window": 5, "pads": 2}, {"strides": 2}, {"dilations": 2}])
 def test_strips_are_those_of_their_windows(keys: dict[str, Any]) -> None:
     """Positions that strips do not divide, and other windows, are another kernel's; further strips are not."""
@@ -320,7 +357,8 @@ def test_blocks_of_few_rows() -> None:
 @pytest.mark.parametrize(("field", "value"), [
     ("mfma", (32, 32, 8)), ("epilogue", "cshuffle"), ("schedule", "compv3"), ("slices", (2, 1)), ("sink", "atomic"),
     ("block", (128, 64, 2)), ("block", (1024, 64, 1)), ("waves", (2, 2)), ("windows", "depthwise:2:padded:9:1"),
-    ("windows", "depthwise:2:padded:1:1:9x3x1x1"), ("windows", "depthwise:2:padded:1:1:4x3"),
+    ("windows", "depthwise:2:padded:1:1:17x3x1x1"), ("windows", "depthwise:2:padded:1:1:4x3"),
+    ("windows", "depthwise:2:few:1:1:7x3x1x1x9x7"),  # no window meets the image
 ])  # fmt: skip
 def test_kernels_that_are_refused(field: str, value: Any) -> None:
     """Each with a reason that names the field."""

@@ -11,6 +11,7 @@ Source of the semantics: CK Tile's grouped convolution (example/ck_tile/20_group
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 
 from msgspec import Struct
@@ -27,7 +28,7 @@ NO_INSTRUCTION = (1, 1, 1)
 """What a specification has for the shape of a matrix instruction where there is none."""
 REACHES = {1: "few", 2: "each"}
 """What a specification calls windows that reach beyond images and have few places, by `Embed.few`."""
-STRIPS = range(2, 9)
+STRIPS = range(2, 17)
 """Positions of a strip."""
 MOST_PLACES = 1 << 31
 """Of a window times a length of it."""
@@ -37,47 +38,68 @@ class Strip(Struct, frozen=True):
     """Positions beside each other along the last dimension that a lane sums together: what several of their windows
     meet is loaded once. Whoever knows of them sees images through windows of whole strips.
 
+    A strip may have all positions of a row. Then it is known which places are in the image: no others are loaded,
+    multiplied or compared.
+
     Attributes:
         positions: of a strip, which divide those along the dimension.
         window, stride, dilation: of the windows along it.
+        left, image: the padding in front of a row of the image, and the row's length, where a strip has all positions;
+            0 and 0 where it has some.
     """
 
     positions: int
     window: int
     stride: int
     dilation: int
+    left: int = 0
+    image: int = 0
 
     @property
     def word(self) -> str:
         """As `DepthwiseSpec.word` has it."""
-        return f"{self.positions}x{self.window}x{self.stride}x{self.dilation}"
+        numbers = (self.positions, self.window, self.stride, self.dilation)
+        return "x".join(map(str, (*numbers, self.left, self.image) if self.image else numbers))
 
     @staticmethod
     def parse(text: str) -> Strip:
         """The inverse of `word`. Raises ValueError for other texts."""
-        numbers = [int(one) if one.isdecimal() else 0 for one in text.split("x")]
-        if len(numbers) != 4 or min(numbers) < 1 or numbers[0] not in STRIPS:
+        numbers = [int(one) if one.isdecimal() else -1 for one in text.split("x")]
+        left = numbers.pop(4) if len(numbers) == 6 else 0
+        if len(numbers) not in (4, 5) or min(numbers) < 1 or left < 0 or numbers[0] not in STRIPS:
             raise ValueError(text)
-        return Strip(*numbers)
+        positions, window, stride, dilation, *image = numbers
+        found = Strip(positions, window, stride, dilation, left, image[0] if image else 0)
+        if not found.places:
+            raise ValueError(text)
+        return found
 
-    def met(self, position: int, place: int) -> int:
-        """Where a position's window has a place, counted from the strip's first."""
-        return position * self.stride + place * self.dilation
+    def met(self, position: int, place: int) -> int | None:
+        """Where a position's window has a place, counted from the strip's first, or from the image's where a strip has
+        all positions; None: not in the image.
+        """
+        found = position * self.stride + place * self.dilation - self.left
+        return found if not self.image or 0 <= found < self.image else None
 
     @property
     def places(self) -> list[int]:
-        """Those that some position's window has, counted from the strip's first."""
-        return sorted({self.met(one, place) for one in range(self.positions) for place in range(self.window)})
+        """Those that some position's window has, counted as `met` does."""
+        pairs = product(range(self.positions), range(self.window))
+        return sorted({one for pair in pairs if (one := self.met(*pair)) is not None})
+
+    @property
+    def taps(self) -> range:
+        """Places in the window, those that are in the image for some position, and what lies between them."""
+        positions = range(self.positions)
+        found = [place for place in range(self.window) if any(self.met(one, place) is not None for one in positions)]
+        return range(found[0], found[-1] + 1)
 
     def seen(self, sliding: Sliding) -> Sliding:
-        """The windows of whole strips."""
-        def last(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
-            return (*numbers[:-1], number)
-
-        return replace(
-            sliding, window=last(sliding.window, self.places[-1] + 1), dilation=last(sliding.dilation, 1),
-            stride=last(sliding.stride, self.stride * self.positions),
-        )  # fmt: skip
+        """The windows of whole strips; of strips with all positions along a row they are the image's row."""
+        window = self.image or self.places[-1] + 1
+        numbers = {"window": window, "dilation": 1, "stride": self.stride * self.positions}
+        numbers |= {"left": 0, "right": 0} if self.image else {}
+        return replace(sliding, **{name: (*getattr(sliding, name)[:-1], one) for name, one in numbers.items()})
 
 
 class DepthwiseSpec(Struct, frozen=True):
@@ -92,6 +114,11 @@ class DepthwiseSpec(Struct, frozen=True):
     multiplier: int
     few: int = 0
     strip: Strip | None = None
+
+    @property
+    def slides(self) -> int:
+        """Spatial dimensions along which windows slide: all, or all but the last."""
+        return self.rank - bool(self.strip and self.strip.image)
 
     @property
     def word(self) -> str:
@@ -137,14 +164,22 @@ class Depthwise(Struct, frozen=True):
     @property
     def described(self) -> DepthwiseSpec:
         """What a kernel has to know."""
-        padded = self.sliding.padded
-        few = self.seen.few_places if padded else 0
+        padded = self.seen.padded
+        few = self.slid.few_places if padded else 0
         return DepthwiseSpec(self.sliding.rank, padded, self.channels, self.multiplier, few, self.strip)
 
     @property
     def seen(self) -> Sliding:
         """The windows that the kernel is told of."""
         return self.strip.seen(self.sliding) if self.strip else self.sliding
+
+    @property
+    def slid(self) -> Sliding:
+        """The same along the dimensions in which which places exist is asked for each position."""
+        seen = self.seen
+        if not self.strip or not self.strip.image:
+            return seen
+        return Sliding(*(getattr(seen, name)[:-1] for name in PARAMETERS))
 
     def in_strips(self, positions: int) -> Depthwise | None:
         """The same seen in strips of so many positions; None where these do not divide those along the dimension."""
@@ -153,6 +188,17 @@ class Depthwise(Struct, frozen=True):
             return None
         strip = Strip(positions, sliding.window[-1], sliding.stride[-1], sliding.dilation[-1])
         return replace(self, strip=strip)
+
+    def in_rows(self) -> Depthwise | None:
+        """The same seen in strips of all positions of a row; None where there are too many or too few for a strip, or
+        no window meets the image.
+        """
+        sliding = self.sliding
+        found = self.in_strips(sliding.positions[-1]) if sliding.positions[-1] in STRIPS else None
+        if found is None or found.strip is None or not sliding.image[-1]:
+            return None
+        strip = replace(found.strip, left=sliding.left[-1], image=sliding.image[-1])
+        return replace(self, strip=strip) if strip.places else None
 
     @property
     def image(self) -> str:

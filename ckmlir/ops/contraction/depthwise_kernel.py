@@ -16,10 +16,12 @@ from ckmlir.dialect.distribution_builders import coalesced, lanes_last
 from ckmlir.dialect.scalars import name_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import (
+    LdsTensor,
     Scalar,
     Tile,
     View,
     cast,
+    full,
     insert_tile,
     join_axes,
     load,
@@ -35,7 +37,7 @@ from ckmlir.lang import (
 )  # fmt: skip
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.depthwise import DepthwiseSpec, Strip
-from ckmlir.ops.contraction.depthwise_plans import groups_of_a_lane
+from ckmlir.ops.contraction.depthwise_plans import groups_of_a_lane, taps_at_once
 from ckmlir.ops.contraction.windows_kernel import images_from
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -66,8 +68,10 @@ def windowed_sums(spec: ContractionSpec, work: Work) -> list[Tile]:
     of_weights = becoming.expand(3, known.channels).reduce(0).permute((1, 0, 2))
     images, row = _images(spec, known, replace(work, distances=given), strip)
     weights = _weights(known, work, first)
-    shape, kept = (rows, groups, *several), (known.multiplier, groups, known.channels)
-    dealt_out = coalesced(kept, spec.wave_count, 1, 1)
+    shape, at_once = (rows, groups, *several), taps_at_once(spec)
+    kept = (*[at_once] * (at_once > 1), known.multiplier, groups, known.channels)
+    # Weights of a group lie next to each other, those of its neighbour a whole window further.
+    dealt_out = coalesced(kept, spec.wave_count, 0 if at_once > 1 else 1, 1)
     origin = (row, first, *[0] * len(several))
     window = [getattr(given, f"window{dim}") for dim in range(known.rank - bool(known.strip))]
     start = [zeros((rows, groups, known.multiplier), type_, becoming) for _ in range(strip.positions)]
@@ -78,21 +82,23 @@ def windowed_sums(spec: ContractionSpec, work: Work) -> list[Tile]:
                 for place in strip.places
             }
             x = {place: load(one.pad(*shape).window(shape, origin), of_images) for place, one in seen.items()}
-            numbers = [step.index * strip.window + place for place in range(strip.window)]
-            w = [load(weights.freeze(0, one).pad(*kept).window(kept, (0, 0, 0)), dealt_out) for one in numbers]
+            firsts = [step.index * strip.window + tap for tap in strip.taps[::at_once]]
+            w = [_from_tap_on(weights, one, kept, dealt_out) for one in firsts]
         with stage("to_lds"):
-            held = [to_lds(one, f"b{place}" if place else "b") for place, one in enumerate(w)]
+            held = [to_lds(one, f"b{number}" if number else "b") for number, one in enumerate(w)]
         with stage("from_lds"):
-            w = [one.read(of_weights) for one in held]
+            taps = [divmod(tap, at_once) for tap in range(len(strip.taps))]
+            w = [_of_tap(held[tile], tap if at_once > 1 else None, of_weights) for tile, tap in taps]
         with stage("math"):
             totals = list(step.carried)
-            for place, channel in product(range(strip.window), range(known.channels)):
-                weight = cast(permute_axes(_channel(w[place], channel), 1, 0), type_)
+            for (place, one), channel in product(zip(strip.taps, w, strict=True), range(known.channels)):
+                weight = cast(permute_axes(_channel(one, channel), 1, 0), type_)
                 weight = stretch(weight, 0, rows, becoming)
                 for position, total in enumerate(totals):
-                    met = x[strip.met(position, place)]
-                    image = cast(_channel(met, channel) if several else met, type_)
-                    totals[position] = total + stretch(image, 2, known.multiplier, becoming) * weight
+                    met = strip.met(position, place)
+                    if met is not None:
+                        image = cast(_channel(x[met], channel) if several else x[met], type_)
+                        totals[position] = total + stretch(image, 2, known.multiplier, becoming) * weight
             step.carry(*totals)
     return [_beside_each_other([join_axes(one, 1) for one in step.results], becoming.join(1))]
 
@@ -100,6 +106,7 @@ def windowed_sums(spec: ContractionSpec, work: Work) -> list[Tile]:
 def _with_constants(given: SimpleNamespace, dim: int, strip: Strip) -> SimpleNamespace:
     """What a kernel is told of windows of strips, of which it knows those along the last dimension."""
     known = {"window": strip.places[-1] + 1, "stride": strip.stride * strip.positions, "dilation": 1}
+    known |= {"image": strip.image, "positions": 1} if strip.image else {}
     return SimpleNamespace(**{**vars(given), **{f"{name}{dim}": number for name, number in known.items()}})
 
 
@@ -112,6 +119,23 @@ def _beside_each_other(sums: Sequence[Tile], lies: Distribution) -> Tile:
     for position, one in enumerate(sums):
         whole = insert_tile(whole, stretch(one, 1, 1, lies.expand(1, 1)), 1, position)
     return join_axes(whole, 0)
+
+
+def _from_tap_on(weights: View, first: Scalar, lengths: Sequence[int], lies: Distribution) -> Tile:
+    """Weights of several taps from one on, or of one, which is there: nothing is compared then."""
+    if len(lengths) < weights.descriptor.rank:
+        return load(weights.freeze(0, first).pad(*lengths).window(lengths, (0, 0, 0)), lies)
+    return load(weights.pad(*lengths).window(lengths, (first, 0, 0, 0)), lies)
+
+
+def _of_tap(held: LdsTensor, tap: int | None, lies: Distribution) -> Tile:
+    """Weights of one of the taps that LDS holds, or of the only one (None). Rows of LDS are along groups, as lanes read
+    them, since a tap is asked for by its number.
+    """
+    if tap is None:
+        return held.read(lies)
+    of_one = lies.expand(0, 1)
+    return join_axes(held.gather(full((1,), tap, "i32", of_one.along(0)), 0, of_one), 0)
 
 
 def _dealt_out(rows: int, groups: int, spec: ContractionSpec) -> Distribution:
@@ -138,7 +162,7 @@ def _images(spec: ContractionSpec, known: DepthwiseSpec, work: Work, strip: Stri
     given = work.distances
     channels = (given.groups * known.channels).multiple_of(spec.align[0])
     seen, row = images_from(work.arrays["a"], given, known, work.row // strip.positions, channels, spec.align[0])
-    seen = seen.merge(*range(known.rank + 1))
+    seen = seen.merge(*range(known.slides + 1))
     return seen if known.channels == 1 else seen.unmerge(1 + known.rank, (given.groups, known.channels)), row
 
 

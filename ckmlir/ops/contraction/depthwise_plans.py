@@ -57,6 +57,17 @@ channels by 7 x 7 17.6, 7.5, with 1152 by 5 x 5 13.0, 5.5; 14 x 14 with 384 by 7
 strides of 2 12.8, 7.6; 56 x 56 with 144 by 5 x 5 with strides of 2 20.8, 11.3; 28 x 28 with 256 and dilations of 2 9.1,
 6.7; 15 x 15 with 96 (strips of 5) 5.8, 3.2; 56 x 56 with 128 11.0, 11.3.
 """
+MOST_OF_ROW, SUMS_OF_ROWS = 16, 32
+"""Places of a row of an image that are one strip, and sums of a lane then at most. By the model on gfx942, in us, 32
+images of f16 with strips of 7 and with rows of 64 and of 32 sums: 14 x 14 with 384 channels by 7 x 7 10.7, 9.3, 8.5,
+with 480 by 5 x 5 7.9, 7.4, 7.0, with 512 by 3 x 3 5.1, 4.6, 3.9; 128 of 7 x 7 with 768 by 7 x 7 13.7 and 10.8 (rows);
+28 x 28 with 240 by 3 x 3 with strides of 2 6.6 and 7.2.
+"""
+LONGEST_OF_FEW, LEAST_OF_LONG = 8, 1 << 11
+"""Positions of a row that is a strip however few images and groups there are, and how many of both, multiplied, longer
+rows take. By the model on gfx942, in us, of 14 x 14 with strips of 7 and with rows: 8 images with 384 channels by 7 x 7
+7.0 and 6.0, 4 with 480 by 5 x 5 4.1 and 4.3, one with 384 by 7 x 7 5.1 and 5.9.
+"""
 LEAST_WAVES, LEAST_SUMS = 2, 2
 """For a compute unit, below which lanes have fewer sums, but so many of a position. By the model on gfx942, in us, of
 strips of 7 with 8 sums of a position, 4 and 2: 32 images of 7 x 7 with 1152 channels by 5 x 5 (1.6 waves with 8) 6.6,
@@ -80,6 +91,12 @@ has whole rows of images).
 """
 EPILOGUE = "direct"
 """Rows are stored as lanes have them: in full vectors."""
+MOST_BESIDE_TAPS = 112
+"""Bytes of images that a lane loads in a step, beside which it loads weights of all taps of the step as one tile.
+That takes up to 68 registers more. By the model on gfx942, in us, with a tile for each tap and so: 32 images of 7 x 7
+with 768 channels by 7 x 7 (56 bytes) 6.9, 5.5; 56 x 56 with 127 by 3 x 3 (72) 16.2, 15.4; with 128 (144) 11.3, 12.7; 28
+x 28 with 240 by 5 x 5 (176) 14.9, 12.9; with 192 by 7 x 7 (208) 17.4, 20.4.
+"""
 REGISTERS_PER_LOAD = 3
 """Beside its data a load takes coordinates and an offset."""
 
@@ -103,6 +120,8 @@ def depthwise_block(
     while sums * registers * known.channels > MOST_LOADED * known.multiplier:
         sums //= 2
     waves = min(SUMS // registers // sums, MOST_WAVES) * (2 if is_wide and windows.strip else 1)
+    if known.strip is not None and known.strip.image:
+        sums = min(sums, SUMS_OF_ROWS // registers)
     return _with_work_for_all(windows, sums, found, waves, dtype, target), (waves, 1)
 
 
@@ -135,8 +154,15 @@ def strips_that_pay(windows: Depthwise, align: int) -> Depthwise | None:
     none do."""
     if windows.channels * windows.multiplier > 1:
         return None
-    able = (one for positions in LONGEST_FIRST if (one := windows.in_strips(positions)) is not None)
-    return next((one for one in able if _pays(one, align)), None)
+    rows = windows.in_rows() if _has_rows(windows) else None
+    some = (windows.in_strips(positions) for positions in LONGEST_FIRST)
+    return next((one for one in (rows, *some) if one is not None and _pays(one, align)), None)
+
+
+def _has_rows(windows: Depthwise) -> bool:
+    """Whether rows of the images are short enough for strips, and long ones many enough."""
+    is_short = windows.sliding.positions[-1] <= LONGEST_OF_FEW
+    return windows.sliding.image[-1] <= MOST_OF_ROW and (is_short or windows.images * windows.groups >= LEAST_OF_LONG)
 
 
 def _pays(windows: Depthwise, align: int) -> bool:
@@ -145,7 +171,7 @@ def _pays(windows: Depthwise, align: int) -> bool:
     if strip is None or len(strip.places) == strip.positions * strip.window:
         return False
     most = MOST_ALONG if align >= WIDE_LOADS else MOST_ALONG_NARROW
-    return len(strip.places) + strip.window <= most and (not seen.padded or bool(seen.few_places))
+    return len(strip.places) + strip.window <= most and (not seen.padded or bool(windows.slid.few_places))
 
 
 def _is_wide(columns: int, known: DepthwiseSpec, align: int, dtype: str, places: int) -> bool:
@@ -164,6 +190,20 @@ def groups_of_a_lane(spec: ContractionSpec) -> int:
     while 2 * found * known.channels <= spec.align[0] and 2 * found * known.channels * known.multiplier <= MOST_WEIGHTS:
         found *= 2
     return found
+
+
+def taps_at_once(spec: ContractionSpec) -> int:
+    """Taps of a step of which lanes load weights as one tile, a power of two.
+
+    Weights of a group follow each other, and those of its neighbour are a whole window further. So a tile of one tap
+    takes a cache line for each lane, and one of all taps a line for each group.
+    """
+    strip = DepthwiseSpec.parse(spec.windows).strip
+    if strip is None:
+        return 1
+    sums = spec.block[0] * spec.block[1] // (spec.wave_count * WAVE_SIZE)
+    loaded = sums // strip.positions * len(strip.places) * spec.held[0].bytes
+    return 1 << (len(strip.taps) - 1).bit_length() if loaded <= MOST_BESIDE_TAPS else 1
 
 
 def depthwise_axes() -> Mapping[str, Sequence[object]]:
@@ -211,7 +251,7 @@ def vector_resources(spec: ContractionSpec) -> Resources:
     sums = rows * columns // threads * size
     strip = known.strip or Strip(1, 1, 1, 1)
     of_place = rows * columns // known.multiplier * known.channels // threads // strip.positions
-    images, along = of_place * len(strip.places), strip.window
+    images, along = of_place * len(strip.places), len(strip.taps)
     loads = images // max(spec.align[0], 1) + along
     weights = groups_of_a_lane(spec) * known.multiplier * known.channels * size
     held = images * spec.held[0].bytes // 4 + of_place * size

@@ -90,6 +90,11 @@ class WindowsSpec(Struct, frozen=True):
         """Which operand the patches are."""
         return "a" if self.part == "forward" else "b"
 
+    @property
+    def slides(self) -> int:
+        """Spatial dimensions along which windows slide."""
+        return self.rank
+
     def arguments(self) -> list[str]:
         """Kernel arguments in place of the distances of the matrices' rows."""
         spatial = range(self.rank)

@@ -218,12 +218,15 @@ def _slid(
     channels: Scalar,
     align: int,
 ) -> View:
-    """So many images as (images, positions, places in the window, channels)."""
+    """So many images as (images, positions, places in the window, channels); dimensions along which nothing slides are
+    in front of the channels.
+    """
     spatial = range(windows.rank)
     lengths = (images, *(getattr(given, f"image{dim}") for dim in spatial), channels)
     strides = [given.image_step, *(getattr(given, f"space_step{dim}") for dim in spatial)]
     whole = view(pointer, lengths, (*(stride.multiple_of(align) for stride in strides), 1))
-    return slide(whole, given, _positions(given, windows), padded=windows.padded, few=windows.few)
+    positions = _positions(given, windows)[: windows.slides]
+    return slide(whole, given, positions, padded=windows.padded, few=windows.few)
 
 
 def _positions(given: SimpleNamespace, windows: WindowsSpec | DepthwiseSpec) -> list[Scalar]:
