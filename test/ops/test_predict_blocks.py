@@ -4,6 +4,7 @@ equal scores, thresholds that rounding decides, NaN, and what is refused.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 from operator_runner import CHIPS, checked, outcome
 
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.attention.prediction.problem import LENGTHS, PredictSpec
 from ckmlir.ops.attention.prediction.selection import Row, selected, undecided
 from ckmlir.ops.comparison import Array, compare
 from ckmlir.ops.request import RequestError
@@ -45,6 +48,7 @@ MAPS: list[tuple[str, Keys]] = [
     ("gfx90a", {**FEW, "topk": 1, "by_head": 1, "smooth": 1}),
     ("gfx950", {**FEW, "h": 1, "sk": 4200, "block_k": 32, "d": 8, "topk": 0.01}),
     ("gfx942", {"h": 1, "sq": 64, "sk": 33000, "block_k": 32, "d": 8, "cdfthreshd": 0.5, "scale": 0.3}),
+    ("gfx90a", {"h": 1, "sq": 70, "sk": 140000, "block_k": 32, "d": 8, "topk": 0.1, "mask": "bottom_right"}),
     ("gfx90a", {**FEW, "cdfthreshd": 0, "q_strides": (50000, 20000, 80), "k_strides": (80000, 80, 80)}),
     ("gfx942", {**FEW, "sq": 0}),
     ("gfx950", {**FEW, "sk": 0, "lists": 1}),
@@ -217,6 +221,18 @@ def test_what_is_decided_stays_within_the_errors(counted: bool) -> None:
         assert ((selected(row) == selected(moved)) | open_).all()
         left += int(open_.sum())
     assert 0 < left < 300
+
+
+@pytest.mark.parametrize(("chip", "kind"), [
+    ("gfx942", (False, True, True, True)), *(pytest.param(chip, kind, marks=pytest.mark.full) for chip in CHIPS
+                                             for kind in itertools.product((False, True), repeat=4)),
+], ids=str)  # fmt: skip
+def test_the_longest_rows_keep_no_scalar_registers_in_lanes(chip: str, kind: tuple[bool, bool, bool, bool]) -> None:
+    """Of 8192 blocks of keys; by four waves they kept 65 to 73."""
+    for align in (1, 4):
+        kernel = compile_kernel(PREDICT, PredictSpec(*kind, LENGTHS[-1], align), get_target(chip))
+        found = kernel.code_object.kernel(kernel.kernel_name).metadata
+        assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("operator", "keys", "words"), [

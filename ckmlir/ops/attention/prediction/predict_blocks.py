@@ -42,7 +42,7 @@ from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.parts.block_lists import BlockSize, Share
 from ckmlir.ops.attention.prediction.block_means import DTYPES, MOST_ROWS, check_channels
 from ckmlir.ops.attention.prediction.block_means import OPERATOR as BLOCK_MEANS
-from ckmlir.ops.attention.prediction.problem import LENGTHS, MASKS, VECTOR, WAVES, PredictSpec, Problem
+from ckmlir.ops.attention.prediction.problem import LENGTHS, MASKS, VECTOR, PredictSpec, Problem
 from ckmlir.ops.attention.prediction.reference import map_tolerances, predicted, unpromised, with_lists
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.gemm.batched_gemm import OPERATOR as BATCHED_GEMM
@@ -205,7 +205,7 @@ class PredictBlocks(Operator[Problem, PredictSpec]):
             arguments += map(
                 i32, (problem.queries.s, problem.further, *(side.block.bit_length() - 1 for side in sides))
             )
-        return Launch((ceil_div(rows, spec.rows), h, b), (WAVES * WAVE_SIZE, 1, 1), tuple(arguments))
+        return Launch((ceil_div(rows, spec.rows), h, b), (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
 
 
 def _strides(values: Mapping[str, Any], name: str, sizes: tuple[int, int, int]) -> tuple[int, ...] | None:

@@ -37,7 +37,7 @@ from ckmlir.lang import (
     where,
     workgroup_id,
 )
-from ckmlir.ops.attention.prediction.problem import VECTOR, WAVES, PredictSpec
+from ckmlir.ops.attention.prediction.problem import VECTOR, PredictSpec
 from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32
 from ckmlir.targets import Target
 
@@ -56,9 +56,9 @@ def build(spec: PredictSpec, target: Target) -> Kernel:
     arguments |= {"count" if spec.counted else "scale": f32}
     arguments |= dict.fromkeys(("sq", "further", "q_bits", "k_bits") if spec.causal else (), i32)
     tile = spec.rows, spec.length
-    lies = rows(*tile, WAVES, VECTOR, spec.row_waves)
+    lies = rows(*tile, spec.waves, VECTOR, spec.row_waves)
 
-    @kernel(spec.name, target=target, waves=WAVES, arguments=arguments)
+    @kernel(spec.name, target=target, waves=spec.waves, arguments=arguments)
     def predict_blocks(given: Any) -> None:
         first, head, batch = workgroup_id(0) * spec.rows, workgroup_id(1), workgroup_id(2)
         columns = given.columns.multiple_of(spec.align)
@@ -82,11 +82,8 @@ def build(spec: PredictSpec, target: Target) -> Kernel:
         exists = coordinates(scores, 1) < _reach(spec, given, coordinates(alike_q, 0) + first)[:, None]
         among = exists & (none + _ones(alike_k > similar, alike_k)[None, :]).equals(1)
         largest = maximum(reduce_max(where(among, scores, -inf), 1), LOWEST)
-        if spec.counted:
-            weights, wanted = (
-                where(among, splat_like(scores, 1, "f32"), 0.0),
-                splat_like(alike_q, 0, "f32") + given.count,
-            )
+        if spec.counted:  # the keys of others are the least
+            weights, wanted = splat_like(scores, 1, "f32"), splat_like(alike_q, 0, "f32") + given.count
         else:
             weights = where(among, exp2(scores.minus(largest[:, None]) * given.scale), 0.0)
             wanted = maximum(reduce_sum(weights, 1) * share, LEAST_NORMAL_F32)

@@ -24,6 +24,9 @@ LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 """Blocks of keys that a row of a tile may have."""
 LONGEST_OF_A_WAVE = 1024
 """Of these lengths, that of a row that one wave holds."""
+LONGEST_OF_FOUR, MOST_WAVES = 4096, 8
+"""That of a row that four waves hold, and how many hold a longer one: a lane's conditions, one for each element, are
+scalar registers, of which 32 elements leave none. (Sixteen waves, with 8 elements a lane, took 1.4 of the time.)"""
 MASKS = ("none", "top_left", "bottom_right")
 ROWS_OF_A_PART = 1024
 """Keys of a workgroup that sums them."""
@@ -51,14 +54,19 @@ class PredictSpec(Spec):
         return "_".join(["predict_blocks", *words, str(self.length), f"align{self.align}"])
 
     @property
+    def waves(self) -> int:
+        """Of a workgroup."""
+        return WAVES if self.length <= LONGEST_OF_FOUR else MOST_WAVES
+
+    @property
     def row_waves(self) -> int:
         """Waves that hold a row."""
-        return 1 if self.length <= LONGEST_OF_A_WAVE else WAVES
+        return 1 if self.length <= LONGEST_OF_A_WAVE else self.waves
 
     @property
     def rows(self) -> int:
         """Of a workgroup."""
-        return WAVES // self.row_waves * max(WAVE_SIZE * VECTOR // self.length, 1)
+        return self.waves // self.row_waves * max(WAVE_SIZE * VECTOR // self.length, 1)
 
 
 class Problem(Struct, frozen=True):
