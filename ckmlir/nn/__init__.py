@@ -44,6 +44,7 @@ from ckmlir.nn.predicted_attention import predict_blocks, sparge_attention
 from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
 from ckmlir.nn.quantization import dequantize, quantize
 from ckmlir.nn.quantized_norms import add_rms_norm_quantize
+from ckmlir.nn.row_gradients import layer_norm_backward, rms_norm_backward, softmax_backward
 from ckmlir.nn.rows import layer_norm, rms_norm, softmax, topk, topk_softmax
 from ckmlir.nn.scaled import linear_fp4, linear_int4, scaled_grouped_matmul, scaled_linear, scaled_matmul
 from ckmlir.nn.scaled_gated import scaled_grouped_swiglu, scaled_swiglu
@@ -111,6 +112,7 @@ __all__ = [
     "hstu_attention_backward",
     "im2col",
     "layer_norm",
+    "layer_norm_backward",
     "linear",
     "linear_fp4",
     "linear_int4",
@@ -131,6 +133,7 @@ __all__ = [
     "quantize_for_experts",
     "reduce",
     "rms_norm",
+    "rms_norm_backward",
     "sage_attention",
     "scaled_grouped_matmul",
     "scaled_grouped_swiglu",
@@ -141,6 +144,7 @@ __all__ = [
     "segment_sum",
     "shuffle_weight",
     "softmax",
+    "softmax_backward",
     "sort",
     "sort_experts",
     "sparge_attention",

@@ -1,11 +1,11 @@
 """Functions on arrays as operators of PyTorch: `import ckmlir.nn.pytorch`, then `torch.ops.ckmlir.linear(x, weight)`.
 
 Each has a fake form, so that `torch.compile` and `torch.export` keep it in the graph; `attention`, `attention_varlen`,
-`hstu_attention`, `linear` (without an activation), `matmul`, `einsum`, `embedding`, `scatter_rows` and convolutions
-have gradients, others refuse tensors that require them. Kernels run on the session of `nn.use`; on tensors of a GPU in
-PyTorch's current stream. Arguments, results and errors are those of the functions of the same names in `ckmlir.nn`,
-with what PyTorch's schemas can say: attention always returns the logarithms as well. Functions of `ckmlir.nn` with a
-gradient come here with tensors that require it.
+`hstu_attention`, `linear` (without an activation), `matmul`, `einsum`, `embedding`, `scatter_rows`, convolutions, norms
+of rows and `softmax` have gradients, others refuse tensors that require them. Kernels run on the session of `nn.use`;
+on tensors of a GPU in PyTorch's current stream. Arguments, results and errors are those of the functions of the same
+names in `ckmlir.nn`, with what PyTorch's schemas can say: attention always returns the logarithms as well. Functions of
+`ckmlir.nn` with a gradient come here with tensors that require it.
 """
 
 import importlib
@@ -18,6 +18,7 @@ from ckmlir.nn.gradients import NoGradient
 from ckmlir.nn.plain import numbers, shown
 from ckmlir.nn.pytorch_convolutions import BY_NAME
 from ckmlir.nn.pytorch_gradients import GRADIENTS, without_gradient
+from ckmlir.nn.pytorch_norms import RUN, STATISTICS, before_autograd, recorded_norm
 from ckmlir.nn.pytorch_schemas import SCHEMAS
 from ckmlir.runtime.device import DeviceError
 
@@ -43,7 +44,7 @@ def recorded(name: str, call: BoundArguments) -> Any:
     given = dict(call.arguments)
     named = f"{name}{BY_NAME}" if isinstance(given.get("padding"), str) else name
     taken = _arguments(named if named in SCHEMAS else name)
-    wants_logarithms = given.pop("return_lse", False)
+    wants_logarithms, wants_sum = given.pop("return_lse", False), given.pop("return_sum", False)
     defaults = call.signature.parameters
     for what, value in list(given.items()):
         if value is defaults[what].default:
@@ -58,13 +59,15 @@ def recorded(name: str, call: BoundArguments) -> Any:
         elif taken[what] in NUMBERS and not isinstance(value, torch.Tensor):
             found = type(value).__name__
             raise DeviceError(f"{name}: tensors require gradients, and {what} is {found}; expected a tensor")
+    if name in STATISTICS:
+        return recorded_norm(name, given, wants_sum)
     found = getattr(torch.ops.ckmlir, name)(**given)
     return found[0] if name in WITH_LOGARITHMS and not wants_logarithms else found
 
 
 def _run(name: str, parameters: Sequence[str]) -> Callable[..., Any]:
     """The function, in the stream of its first tensor."""
-    function = getattr(nn, name.partition(".")[0])
+    function = RUN.get(name) or getattr(nn, name.partition(".")[0])
     extra = {"return_lse": True} if name in WITH_LOGARITHMS else {}
 
     def run(*positional: Any, **options: Any) -> Any:
@@ -81,6 +84,9 @@ def _register() -> None:
         library.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
         library.impl(name, _run(name, list(_arguments(name))), "CompositeExplicitAutograd")
         torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
+        if name in STATISTICS:
+            library.impl(name, before_autograd(name), "Autograd")
+            continue
         keep, backward = GRADIENTS.get(name) or without_gradient(name)
         torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, setup_context=keep, lib=library)
     _libraries.append(library)

@@ -7,6 +7,7 @@ from typing import Any
 from ckmlir.nn.einsum import read_equation
 from ckmlir.nn.gradients import NoGradient
 from ckmlir.nn.pytorch_convolutions import GRADIENTS_OF_CONVOLUTIONS
+from ckmlir.nn.pytorch_norms import GRADIENTS_OF_NORMS
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
 
@@ -145,5 +146,6 @@ GRADIENTS: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
     "embedding": (_keep_places, _embedding_backward),
     "scatter_rows": (_keep_added, _scatter_rows_backward),
     **GRADIENTS_OF_CONVOLUTIONS,
+    **GRADIENTS_OF_NORMS,
 }
 """By name: what is kept of a call, and the gradients for what it was given."""

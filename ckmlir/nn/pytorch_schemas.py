@@ -6,6 +6,7 @@ from typing import Any
 
 from ckmlir.nn.einsum import read_equation
 from ckmlir.nn.pytorch_convolutions import CONVOLUTIONS
+from ckmlir.nn.pytorch_norms import NORMS
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
 
@@ -97,20 +98,7 @@ SCHEMAS: dict[str, tuple[str, Callable[..., Any]]] = {
         "bool deterministic=False) -> (Tensor, Tensor, Tensor)",
         lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
     ),
-    "layer_norm": (
-        "(Tensor x, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, Tensor? residual=None, *, "
-        "SymInt[]? normalized_shape=None) -> Tensor",
-        lambda x, *rest, **options: _like(x, *x.shape),
-    ),
-    "rms_norm": (
-        "(Tensor x, Tensor? weight=None, float eps=1e-06, Tensor? residual=None, *, "
-        "SymInt[]? normalized_shape=None) -> Tensor",
-        lambda x, *rest, **options: _like(x, *x.shape),
-    ),
-    "softmax": (
-        "(Tensor x, Tensor? mask=None, *, int dim=-1, float scale=1.0) -> Tensor",
-        lambda x, *rest, **options: _like(x, *x.shape),
-    ),
+    **NORMS,
     "topk": ("(Tensor x, int k, int dim=-1, *, bool largest=True) -> (Tensor, Tensor)", _largest),
     "topk_softmax": (
         '(Tensor x, int k, *, str activation="softmax", bool renormalize=False) -> (Tensor, Tensor)',

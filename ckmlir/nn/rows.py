@@ -11,6 +11,7 @@ from typing import Any
 from ckmlir.nn.calls import Call, constant
 from ckmlir.nn.dimensions import along, is_last
 from ckmlir.nn.given import Given, pitch_key, pitch_of
+from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.plain import checked, number, numbers
 from ckmlir.ops.request import whole
 from ckmlir.runtime.device import DeviceError
@@ -29,6 +30,7 @@ def _with_shape_left_out(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @_with_shape_left_out
+@differentiable
 @checked
 def layer_norm(
     x: Any,
@@ -39,6 +41,7 @@ def layer_norm(
     *,
     residual: Any = None,
     return_sum: bool = False,
+    return_stats: bool = False,
     out: Any = None,
     stream: object = None,
 ) -> Any:
@@ -51,10 +54,11 @@ def layer_norm(
             where an array, the weight, comes next.
         weight, bias: of that shape, of x's type; by default ones and zeros.
         return_sum: also return s, as the next layer's residual.
-        out: (…, n), to be written; with return_sum also both.
+        return_stats: also return mean and 1 / sqrt(variance + eps) of rows, f32, for `layer_norm_backward`.
+        out: (…, n), to be written; with return_sum and return_stats also all.
 
     Returns:
-        (…, n), or that and s.
+        (…, n), or that, s and the statistics, as far as they are asked for.
 
     Raises:
         DeviceError: shapes or types do not fit, or rows are not contiguous.
@@ -62,13 +66,15 @@ def layer_norm(
     """
     call = Call(stream)
     given = call.read("x", x)
-    shape = _row_shape(given, normalized_shape)
-    gamma, beta = (_channels(call, given, shape, *one) for one in (("weight", weight, 1.0), ("bias", bias, 0.0)))
+    shape = row_shape(given, normalized_shape)
+    gamma, beta = (columns(call, given, shape, *one) for one in (("weight", weight, 1.0), ("bias", bias, 0.0)))
     channels = {"gamma": gamma, "beta": beta}
-    return _normalized(call, "layernorm2d", given, shape, channels, eps, residual, return_sum, out)
+    saved = ("mean", "inv_std") if return_stats else ()
+    return _normalized(call, "layernorm2d", given, shape, channels, eps, residual, return_sum, saved, out)
 
 
 @_with_shape_left_out
+@differentiable
 @checked
 def rms_norm(
     x: Any,
@@ -78,19 +84,22 @@ def rms_norm(
     *,
     residual: Any = None,
     return_sum: bool = False,
+    return_stats: bool = False,
     out: Any = None,
     stream: object = None,
 ) -> Any:
     """s / sqrt(mean of squares + eps) · weight of every row: `torch.nn.functional.rms_norm`, whose default of eps
-    depends on the type; for the rest see `layer_norm`.
+    depends on the type; for the rest see `layer_norm`. Its statistic is the factor of rows before the weight.
     """
     call = Call(stream)
     given = call.read("x", x)
-    shape = _row_shape(given, normalized_shape)
-    gamma = _channels(call, given, shape, "weight", weight, 1.0)
-    return _normalized(call, "rmsnorm2d", given, shape, {"gamma": gamma}, eps, residual, return_sum, out)
+    shape = row_shape(given, normalized_shape)
+    gamma = columns(call, given, shape, "weight", weight, 1.0)
+    saved = ("inv_rms",) if return_stats else ()
+    return _normalized(call, "rmsnorm2d", given, shape, {"gamma": gamma}, eps, residual, return_sum, saved, out)
 
 
+@differentiable
 @checked
 def softmax(
     x: Any, dim: int = -1, *, scale: float = 1.0, mask: Any = None, out: Any = None, stream: object = None
@@ -191,29 +200,41 @@ def _normalized(
     eps: float,
     residual: Any,
     return_sum: bool,
+    saved: tuple[str, ...],
     out: Any,
 ) -> Any:
-    def rows_of(one: Given) -> Given:
-        return one.reshaped(*one.shape[: one.ndim - len(row)], math.prod(row)).rows()
-
-    rows = rows_of(given)
-    keys = sizes(rows) | {"eps": eps, "stride": pitch_of(rows)}
+    rows = whole_rows(given, row)
+    keys = sizes(rows) | {"eps": eps, "stride": pitch_of(rows), "save_stats": bool(saved)}
     added, results = None, {"sum": (given.shape, given.dtype)} if return_sum else {}
+    results |= dict.fromkeys(saved, (outer(given, row), "f32"))
     if residual is not None:
-        added = rows_of(call.read("residual", residual).require(shape=given.shape, dtype=given.dtype))
+        added = whole_rows(call.read("residual", residual).require(shape=given.shape, dtype=given.dtype), row)
         keys |= {"add": "store" if return_sum else "add", "residual_stride": pitch_of(added)}
     elif return_sum:
-        raise DeviceError("return_sum: there is no residual that x is added to; expected one, or take x")
+        raise DeviceError(NO_SUM)
     outputs = call.outputs(out, y=(given.shape, given.dtype), **results)
-    ways = {"y": "ystride", "sum": "sum_stride"}
-    for name, one in outputs.given.items():
-        keys |= pitch_key(ways[name], one, len(row))
+    outputs = outputs.seen_as(**dict.fromkeys(saved, (rows.shape[0],)))
+    for name, key in (("y", "ystride"), ("sum", "sum_stride")):
+        keys |= pitch_key(key, outputs.given.get(name), len(row))
     inputs = {"x": rows, "residual": added, **channels}
     keys |= base(inputs, outputs.given)
     return outputs.of(call.run(operator, keys, inputs, outputs.given, ("m",), in_place={"y": ("x", "residual")}))
 
 
-def _row_shape(x: Given, normalized: int | Sequence[int] | None) -> tuple[int, ...]:
+NO_SUM = "return_sum: there is no residual that x is added to; expected one, or take x"
+
+
+def whole_rows(x: Given, row: tuple[int, ...]) -> Given:
+    """An array whose last dimensions are rows as a matrix of them."""
+    return x.reshaped(*outer(x, row), math.prod(row)).rows()
+
+
+def outer(x: Given, row: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions in front of those of a row."""
+    return x.shape[: x.ndim - len(row)]
+
+
+def row_shape(x: Given, normalized: int | Sequence[int] | None) -> tuple[int, ...]:
     """The dimensions that are a row. Raises DeviceError for those that x does not end with."""
     if not x.shape:
         raise DeviceError("x: a number has no rows; expected at least one dimension")
@@ -226,7 +247,7 @@ def _row_shape(x: Given, normalized: int | Sequence[int] | None) -> tuple[int, .
     return shape
 
 
-def _channels(call: Call, x: Given, row: tuple[int, ...], what: str, array: Any, default: float) -> Given:
+def columns(call: Call, x: Given, row: tuple[int, ...], what: str, array: Any, default: float) -> Given:
     """One number for every place of a row."""
     n = math.prod(row)
     if array is None:

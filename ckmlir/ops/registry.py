@@ -107,6 +107,10 @@ OPERATORS: Mapping[str, Entry] = {
         "normalization.rmsnorm2d",
         "RMS normalisation of rows, with residual add, bias, row quantisation and saved statistics",
     ),
+    "layernorm2d_bwd": Entry(
+        "normalization.layernorm2d_bwd", "gradients of a layer normalisation: of rows, gamma and beta"
+    ),
+    "rmsnorm2d_bwd": Entry("normalization.rmsnorm2d_bwd", "gradients of an RMS normalisation: of rows and gamma"),
     "add_rmsnorm2d_rdquant": Entry(
         "normalization.add_rmsnorm2d_rdquant", "sum of two, RMS normalisation and quantisation of rows"
     ),
@@ -152,6 +156,7 @@ OPERATORS: Mapping[str, Entry] = {
         "moe.moe_layer", "a layer of experts from the router's logits to the weighted sum: topk_softmax, then fused_moe"
     ),
     "softmax": Entry("softmax.softmax", "softmax of rows of any length, scaled, with an optional mask"),
+    "softmax_bwd": Entry("softmax.softmax_bwd", "the gradient of a softmax of rows, from its result"),
     "fmha_fwd": Entry(
         "attention.fmha_fwd",
         "attention forward, O = softmax(scale · Q·Kᵀ)·V, with masks, grouped heads, group mode, dropout and LSE",

@@ -58,13 +58,11 @@ MIXED = (*same((16, 2, 64), (8, 128)), *(one.astype(np.float32) for one in same(
 
 def attended(put: Put) -> list[Any]:
     """What gradients of attention are taken of: its result, and the logarithms."""
-    o, lse = nn.attention(put(Q), put(K), put(V), return_lse=True)
-    return [o, lse]
+    return list(nn.attention(put(Q), put(K), put(V), return_lse=True))
 
 
 def attended_lists(put: Put) -> list[Any]:
-    o, lse = nn.attention_varlen(put(Q[0]), put(K[0]), put(V[0]), STARTS, return_lse=True)
-    return [o, lse]
+    return list(nn.attention_varlen(put(Q[0]), put(K[0]), put(V[0]), STARTS, return_lse=True))
 
 
 def routed(put: Put, **out: Any) -> Any:
@@ -116,8 +114,7 @@ CASES: dict[str, Callable[..., Any]] = {
     "combined_matmul": lambda put, **out: nn.combined_matmul(
         put(X), put(W.T.copy()), put(V16[:16]), op="acc + d0", **out),
     "batch_norm": lambda put, **out: nn.batch_norm(put(IMAGES), None, None, training=True, return_stats=True, **out),
-    "batch_norm_backward": lambda put, **out: nn.batch_norm_backward(
-        *map(put, (IMAGES, IMAGES, *WEIGHTS.T.copy())), **out),
+    "batch_norm_backward": lambda put, **out: nn.batch_norm_backward(*map(put, (IMAGES, IMAGES, *WEIGHTS.T)), **out),
     "compress_sparse": lambda put, **out: nn.compress_sparse(put(X), **out),
     "contiguous": lambda put, **out: nn.contiguous(put(X), **out),
     "conv1d": lambda put, **out: nn.conv1d(put(LINES), put(SHORT), **out),
@@ -156,6 +153,7 @@ CASES: dict[str, Callable[..., Any]] = {
     "hstu_attention_backward": lambda put, **out: nn.hstu_attention_backward(put(V[0]), *map(put, ROWS), STARTS, **out),
     "im2col": lambda put, **out: nn.im2col(put(np.ascontiguousarray(IMAGES.transpose(0, 2, 3, 1))), 3, **out),
     "layer_norm": lambda put, **out: nn.layer_norm(put(X), residual=put(Y), return_sum=True, **out),
+    "layer_norm_backward": lambda put, **out: nn.layer_norm_backward(*map(put, (X, Y, *WEIGHTS.T)), **out),
     "linear": lambda put, **out: nn.linear(put(X), put(W), **out),
     "linear_fp4": lambda put, **out: nn.linear_fp4(put(X), weights_of_four_bits(put), put(GROUPS), **out),
     "linear_int4": lambda put, **out: nn.linear_int4(put(X), weights_of_four_bits(put), put(GROUPS), **out),
@@ -177,6 +175,7 @@ CASES: dict[str, Callable[..., Any]] = {
         put(X), put(IDS), put(np.ones((4, 64), np.float32)), **out),
     "reduce": lambda put, **out: nn.reduce(put(X), **out),
     "rms_norm": lambda put, **out: nn.rms_norm(put(X), weight=put(V16), **out),
+    "rms_norm_backward": lambda put, **out: nn.rms_norm_backward(*map(put, (X, Y, WEIGHTS[:, 0].copy())), **out),
     "sage_attention": lambda put, **out: nn.sage_attention(*map(put, SAGE), **out),
     "scaled_grouped_matmul": lambda put, **out: nn.scaled_grouped_matmul(*listed(scaled_matrices(put)), **out),
     "scaled_grouped_swiglu": lambda put, **out: nn.scaled_grouped_swiglu(*listed(eight(put, X, W, Y)), **out),
@@ -188,6 +187,7 @@ CASES: dict[str, Callable[..., Any]] = {
     "segment_sum": lambda put, **out: nn.segment_sum(put(X), put(i32(0, 4, 4, 16)), **out),
     "shuffle_weight": lambda put, **out: nn.shuffle_weight(put(W), **out),
     "softmax": lambda put, **out: nn.softmax(put(X), 0, **out),
+    "softmax_backward": lambda put, **out: nn.softmax_backward(put(X), put(Y), **out),
     "sort": lambda put, **out: nn.sort(put(X), 0, **out),
     "sort_experts": routed,
     "sparge_attention": lambda put, **out: nn.sparge_attention(put(Q), put(K), put(V), return_lse=True, **out),

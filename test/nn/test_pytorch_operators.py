@@ -68,9 +68,14 @@ def calls() -> dict[str, tuple[Any, ...]]:
         "attention_backward": (o, q.detach(), k.detach(), v.detach(), o, lse),
         "hstu_attention": (*(one.detach()[0].requires_grad_() for one in (q, k, v)), starts(0, 7, 20), starts(2, 0)),
         "hstu_attention_backward": (*(one.detach()[0] for one in (o, q, k, v)), starts(0, 7, 20)),
-        "layer_norm": (normal(5, 16), normal(16), normal(16)),
-        "rms_norm": (normal(5, 16), normal(16)),
-        "softmax": (normal(2, 5, 16),),
+        "layer_norm": (normal(5, 16, grad=True), normal(16, grad=True), normal(16, grad=True)),
+        "layer_norm_with_stats": (normal(5, 16, grad=True), None, normal(16, grad=True), 1e-5, normal(5, 16)),
+        "layer_norm_backward": (*(normal(5, 16) for _ in range(2)), *torch.rand(2, 5), normal(16), normal(5, 16)),
+        "rms_norm": (normal(5, 16, grad=True), normal(16, grad=True)),
+        "rms_norm_with_stats": (normal(5, 16, grad=True), normal(16, grad=True)),
+        "rms_norm_backward": (normal(5, 16), normal(5, 16), torch.rand(5), normal(16)),
+        "softmax": (normal(2, 5, 16, grad=True),),
+        "softmax_backward": (normal(2, 5, 16), normal(2, 5, 16)),
         "topk": (normal(5, 50, dtype="float32"), 4),
         "topk_softmax": (normal(5, 8), 2),
         "embedding": (torch.randint(0, 9, (2, 5), dtype=torch.int32), normal(9, 16, grad=True)),
@@ -245,7 +250,7 @@ IMAGE, TAPS = normal(1, 8, 9, grad=True), normal(4, 8, 3)
         (lambda: torch.ops.ckmlir.attention(Q, Q, Q, softcap=10.0), "attention has no gradient with softcap"),
         (lambda: nn.attention_varlen(Q[0], Q[0], Q[0], [0, 20], softcap=10.0), "attention_varlen has no gradient with"),
         (lambda: torch.ops.ckmlir.scatter_rows(X, IDS[0, [0] * 5], 9, op="store"), "no gradient with op=store"),
-        (lambda: torch.ops.ckmlir.softmax(X), "softmax: tensors require gradients, which it does not have; call it"),
+        (lambda: torch.ops.ckmlir.swiglu(X, W, W), "swiglu: tensors require gradients, which it does not have; call"),
         (lambda: nn.linear(X, W, None, "gelu"), "linear has no gradient with activation=gelu; apply it behind"),
         (lambda: nn.linear(X, W, out=torch.empty(5, 24)), "linear: tensors require gradients, which it does not have"),
         (lambda: nn.matmul(X, W.T, dtype="f32"), "matmul: tensors require gradients, which it does not have with"),
@@ -253,10 +258,12 @@ IMAGE, TAPS = normal(1, 8, 9, grad=True), normal(4, 8, 3)
         (lambda: torch.autograd.grad(nn.attention(Q, Q, Q).sum(), Q, create_graph=True), "attention has no second"),
         (lambda: nn.conv1d(IMAGE, TAPS, activation="relu"), "which it does not have with activation=relu"),
         (lambda: nn.conv_transpose1d(IMAGE, TAPS, padding="same"), "which it does not have with padding=same"),
-        (lambda: nn.softmax(X), "x: a tensor that requires gradients, which this function does not have"),
-        (lambda: nn.softmax(X, 0), "x: a tensor that requires gradients"),
+        (lambda: nn.swiglu(X, W, W), "x: a tensor that requires gradients, which this function does not have"),
+        (lambda: nn.topk(X, 2, 0), "x: a tensor that requires gradients"),
         (lambda: nn.grouped_matmul([X], [W.T]), "a[0]: a tensor that requires gradients"),
-        (lambda: nn.rms_norm(X.detach(), out=X), "out: a tensor that requires gradients"),
+        (lambda: nn.rms_norm(X, return_stats=True), "which it does not have with return_stats"),
+        (lambda: torch.autograd.grad(nn.softmax(X).sum(), X, create_graph=True), "softmax has no second gradient"),
+        (lambda: nn.rms_norm(X.detach(), out=X), "rms_norm: tensors require gradients, which it does not have with"),
         (lambda: nn.asarray(X), "array: a tensor that requires gradients"),
     ],
 )  # fmt: skip
@@ -352,5 +359,5 @@ def test_without_gradients_functions_take_all_tensors() -> None:
 
 
 def test_compiling_says_what_has_no_gradient() -> None:
-    with pytest.raises(RuntimeError, match="softmax: tensors require gradients, which it does not have"):
-        torch.compile(lambda x: torch.ops.ckmlir.softmax(x) * 2, backend="eager")(X)
+    with pytest.raises(RuntimeError, match="swiglu: tensors require gradients, which it does not have"):
+        torch.compile(lambda x: torch.ops.ckmlir.swiglu(x, W, W) * 2, backend="eager")(X)

@@ -9,6 +9,7 @@ from math import prod
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ckmlir.ops.arrays import ALIGNMENT
 from ckmlir.ops.contraction.contraction_spec import SCALARS, accumulator_names, computing_type
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.precision import PRECISIONS, Precision
@@ -42,6 +43,7 @@ class SumProblem(Struct, frozen=True, dict=True):
         sums: the parts of every accumulator; their first dimension counts parts, `axes` are those of the others.
         side: the D tensors.
         op: the expression; "" for none.
+        align: bytes that divide the addresses of all arrays.
     """
 
     parts: int
@@ -52,6 +54,7 @@ class SumProblem(Struct, frozen=True, dict=True):
     op: str
     alpha: float
     beta: float
+    align: int = ALIGNMENT
 
     @cached_property
     def folded(self) -> Folded:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ckmlir.dialect.schedule_items import MOST_AHEAD
 from ckmlir.digests import digest_of
-from ckmlir.ops.arrays import ArraySpec
+from ckmlir.ops.arrays import ALIGNMENT, ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.added_parts import (
     MOST_SHARES,
@@ -161,7 +161,7 @@ class SumParts(Operator[SumProblem, SumSpec]):
             spec, arrays=tuple(one.name for one in problem.operands), sums=len(problem.sums), op=problem.op,
             dtypes=tuple(one.dtype for one in problem.operands),
         )  # fmt: skip
-        reasons = list(different) or list(uncovered_tiles(spec, problem.ordered, 16))
+        reasons = list(different) or list(uncovered_tiles(spec, problem.ordered, problem.align))
         for name, align in zip(spec.arrays[: spec.sums], spec.aligns, strict=False):
             if not reasons and problem.part_stride % align:
                 why = f"parts of {name} are not aligned to {align} elements"
@@ -190,7 +190,8 @@ class SumParts(Operator[SumProblem, SumSpec]):
         return list(dict.fromkeys(self.spec(problem, target) for problem in problems))
 
     def arrays(self, problem: SumProblem) -> tuple[ArraySpec, ...]:
-        return (*(one.array("in") for one in (*problem.sums, *problem.side)), problem.c.array("out"))
+        inputs = (one.array("in", problem.align) for one in (*problem.sums, *problem.side))
+        return (*inputs, problem.c.array("out", problem.align))
 
     def _values(self, problem: SumProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
         return moved_values(array, generator)
@@ -266,11 +267,18 @@ def sum_of(product: Problem, parts: int) -> SumProblem:
 
 
 def sum_over(
-    parts: int, lengths: tuple[int, ...], dtype: str, strides: tuple[int, ...], out: str, own: tuple[int, ...]
+    parts: int,
+    lengths: tuple[int, ...],
+    dtype: str,
+    strides: tuple[int, ...],
+    out: str,
+    own: tuple[int, ...],
+    align: int = ALIGNMENT,
 ) -> SumProblem:
-    """The sum over the first dimension of an array (parts, lengths) of these strides, C having strides of its `own`."""
+    """The sum over the first dimension of an array (parts, lengths) of these strides, C having strides of its `own`;
+    `align` bytes divide the addresses of both."""
     summed = Operand("acc_parts", dtype, (parts, *lengths), strides, tuple(range(1, len(strides))))
-    return SumProblem(parts, lengths, (summed,), (), _operand("c", out, lengths, own), "", 1.0, 1.0)
+    return SumProblem(parts, lengths, (summed,), (), _operand("c", out, lengths, own), "", 1.0, 1.0, align)
 
 
 def cleared(array: ArraySpec) -> Fill | Run:
@@ -288,9 +296,9 @@ def _operand(name: str, dtype: str, shape: tuple[int, ...], strides: tuple[int, 
 def _array_fields(problem: SumProblem) -> ArrayFields:
     """Fields of a specification that follow from the arrays; parts too begin at aligned places."""
     dtypes = [one.dtype for one in problem.operands]
-    fields = array_fields(problem.ordered, dtypes, 16)
+    fields = array_fields(problem.ordered, dtypes, problem.align)
     aligns = [
-        min(align, aligned_elements(one.dtype, 16, problem.part_stride)) if one in problem.sums else align
+        min(align, aligned_elements(one.dtype, problem.align, problem.part_stride)) if one in problem.sums else align
         for align, one in zip(fields["aligns"], problem.operands, strict=True)
     ]
     return {"steps": fields["steps"], "aligns": tuple(aligns)}

@@ -8,6 +8,7 @@ and `each` runs its body once or for every part of a row. A part is named by its
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from ckmlir.dialect.distribution_builders import rows
@@ -81,10 +82,20 @@ class RowBlock:
         whole = array.sizes == ("m", "n") and not (self.spec.pad_m or self.spec.pad_n)
         return everything if whole else everything.pad(self.spec.rows, self.spec.length)
 
+    def at(self, first: Scalar) -> RowBlock:
+        """As many rows from another one on."""
+        found = copy(self)
+        found.first = first
+        return found
+
+    def loaded(self, name: str, column: Column) -> Tile:
+        """A part of an array's rows, in its element type."""
+        window = self.rows_of(name).window((self.spec.rows, self.spec.length), (self.first, column))
+        return load(window, self.distribution)
+
     def load(self, name: str, column: Column) -> Tile:
         """A part of an array's rows, in f32."""
-        window = self.rows_of(name).window((self.spec.rows, self.spec.length), (self.first, column))
-        return cast(load(window, self.distribution), "f32")
+        return cast(self.loaded(name, column), "f32")
 
     def store(self, tile: Tile, name: str, column: Column) -> None:
         """Write a part of an array's rows, converted to its element type."""
@@ -162,14 +173,22 @@ class RowBlock:
             body(step.index)
 
 
-def row_kernel(spec: RowSpec, target: Target, body: Callable[[RowBlock], None], numbers: Sequence[str] = ()) -> Kernel:
-    """Trace a row operator's kernel; the arguments follow from the specification's arrays (see `rows/operator.py`)."""
+def row_kernel(
+    spec: RowSpec,
+    target: Target,
+    body: Callable[[RowBlock], None],
+    numbers: Sequence[str] = (),
+    counts: Sequence[str] = (),
+) -> Kernel:
+    """Trace a row operator's kernel; the arguments follow from the specification's arrays (see `rows/operator.py`), but
+    for real numbers and whole ones."""
     arrays = spec.arrays()
     arguments: dict[str, PointerArgument | ScalarArgument] = {
         **{array.name: ptr(array.dtype, spec.base_of(array)) for array in arrays},
         **dict.fromkeys(size_names(arrays), i32),
         **{f"{name}_stride": i32 for name in strided(arrays)},
         **dict.fromkeys(numbers, f32),
+        **dict.fromkeys(counts, i32),
     }
 
     @kernel(spec.name, target=target, waves=spec.wave_count, arguments=arguments)

@@ -7,7 +7,7 @@ Kernel arguments: the arrays in the table's order; their lengths (i32), each onc
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -20,7 +20,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.request import MAXIMUM_SIZE, Key, Pitch, PowerOfTwo, RequestError
 from ckmlir.ops.rows.arrays import RowArray, RowOptions, size_names, strided
-from ckmlir.ops.rows.layout import REACH, RowSpec, choose_layout, invalid_layout, uncovered_rows
+from ckmlir.ops.rows.layout import MAXIMUM_ELEMENTS, REACH, RowSpec, choose_layout, invalid_layout, uncovered_rows
 from ckmlir.ops.scalars import ceil_div, f32, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.records import field_names
@@ -77,6 +77,11 @@ class RowProblem(Struct, Generic[C], frozen=True, dict=True):
     def dtype(self) -> str:
         return self.options.dtype
 
+    @property
+    def row_bytes(self) -> int:
+        """The largest distance of neighbouring rows of any array, in bytes."""
+        return max(self.strides[one.name] * find_dtype(one.dtype).bytes for one in self.table if one.strided)
+
 
 def stride_key(array: str) -> str:
     """The key of an array's row stride."""
@@ -88,8 +93,7 @@ def _rows(problem: RowProblem[Any]) -> tuple[int, int, list[int], int, int]:
     rows in bytes."""
     arrays = [array for array in problem.table if array.strided]
     strides = [problem.strides[array.name] for array in arrays if array.sizes[1] == "n"]
-    row_bytes = max(problem.strides[array.name] * find_dtype(array.dtype).bytes for array in arrays)
-    return problem.sizes["m"], problem.sizes["n"], strides, problem.base, row_bytes
+    return problem.sizes["m"], problem.sizes["n"], strides, problem.base, problem.row_bytes
 
 
 def _row_stride(array: RowArray, sizes: Mapping[str, int], values: Mapping[str, Any]) -> int:
@@ -119,6 +123,8 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
     """Keys of the real numbers that the kernel takes."""
     whole_rows: ClassVar[bool] = False
     """Rows must fit into registers."""
+    elements: ClassVar[int] = MAXIMUM_ELEMENTS
+    """Elements of a row that a work-item holds, at most."""
 
     @abstractmethod
     def requests(self) -> Iterable[Mapping[str, object]]:
@@ -167,7 +173,9 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
 
     def spec(self, problem: RowProblem[C], target: Target) -> R:
         m, n, strides, base, row_bytes = _rows(problem)
-        layout = choose_layout(m, n, problem.dtype, strides, base, row_bytes=row_bytes, whole=self.whole_rows)
+        layout = choose_layout(
+            m, n, problem.dtype, strides, base, row_bytes=row_bytes, whole=self.whole_rows, elements=self.elements
+        )
         return self.spec_type(**vars(problem.options), **layout)
 
     def mismatches(self, problem: RowProblem[C], spec: R, target: Target) -> list[Reason]:
@@ -194,9 +202,10 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
         return {"gamma": 1 + values / 4, "beta": values / 4, "smooth": 1 + values / 4}.get(array.name, values + 0.5)
 
     def launch(self, problem: RowProblem[C], spec: R, target: Target) -> Launch:
-        if self.writes_nothing(problem):
-            return NOTHING
-        arrays = problem.table
+        return NOTHING if self.writes_nothing(problem) else self._launched(spec, problem.table, problem)
+
+    def _launched(self, spec: R, arrays: Sequence[RowArray], problem: RowProblem[C]) -> Launch:
+        """The launch of a kernel that takes these arrays, over blocks of rows."""
         scalars = [i32(problem.sizes[name]) for name in size_names(arrays)]
         scalars += [i32(problem.strides[name]) for name in strided(arrays)]
         reals = [f32(problem.numbers[name]) for name in self.numbers]

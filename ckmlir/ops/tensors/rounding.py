@@ -16,7 +16,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import DTYPES, find_dtype, numpy_dtype
-from ckmlir.ops.precision import F32, Precision
+from ckmlir.ops.precision import F32, Precision, in_f32, order_decides, sum_error
 from ckmlir.ops.tensors.expression import Expression, evaluate_exactly, expanded, parse
 from ckmlir.ops.tensors.functions import FUNCTIONS
 from ckmlir.targets import Target
@@ -233,6 +233,27 @@ def bounded_error(expression: Expression, variables: Mapping[str, Bounded], prec
     """The same from variables that have errors of their own, in f32 or f64."""
     with np.errstate(all="ignore"):
         return np.asarray(expression.evaluate(_Bounds(precision), variables).error, np.float64)
+
+
+def bounded(text: str, variables: Mapping[str, Bounded]) -> Bounded:
+    """What an expression comes to in f32, and that error."""
+    with np.errstate(all="ignore"):
+        return parse(text, tuple(variables)).evaluate(_Bounds(F32), variables)
+
+
+def bounded_sum(terms: Bounded, axis: int, additions: int) -> Bounded:
+    """Sums of terms along an axis in f32, by so many additions one behind the other; nothing is known of those that
+    their order may make too large. NaN and infinities are what they are in any order."""
+    value = np.asarray(terms.value, np.float64)
+    error = np.broadcast_to(terms.error, value.shape)
+    with np.errstate(all="ignore"):
+        total = in_f32(value.sum(axis=axis))
+        sizes = np.where(np.isfinite(value), np.abs(value), 0.0).sum(axis=axis)
+        off = error.sum(axis=axis) + sum_error(additions, sizes)
+    off = np.where(order_decides(value, axis), np.inf, off)
+    off = np.where(np.isfinite(total) | np.isinf(off), off, 0.0)
+    surely = (np.isnan(value) & (error == 0)).any(axis=axis)
+    return Bounded(total, np.where(surely, 0.0, off))
 
 
 def saturated(value: Array, dtype: str, target: Target) -> Array:
