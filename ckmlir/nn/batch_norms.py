@@ -95,18 +95,21 @@ def batch_norm_backward(
     weight: Any = None,
     *,
     y: Any = None,
+    training: bool = True,
     channels_last: bool = False,
     out: Any = None,
     stream: object = None,
 ) -> Any:
-    """The gradients of `batch_norm` while training: of x, weight and bias.
+    """The gradients of `batch_norm`: of x, weight and bias.
 
     Args:
         dy: the gradient of the result, of x's shape.
         x: what the forward pass was given.
-        mean, inv_std: (channels), f32: what it returned with return_stats.
+        mean, inv_std: (channels), f32: what it returned with return_stats; without training the running mean, and
+            1 / sqrt(running variance + eps).
         weight: (channels), of x's type or f32; by default ones.
         y: what it returned, if it had activation="relu": dy counts only where that is above 0.
+        training: as for `batch_norm`: without, the statistics do not depend on x.
         channels_last: as for `batch_norm`.
         out: the three, to be written.
 
@@ -129,6 +132,7 @@ def batch_norm_backward(
     names = {"x": "stride", "dy": "dy_stride", "y": "ystride"}
     keys |= {names[name]: _pitch(one) for name, one in images.items() if one is not None}
     keys |= {"activation": "none" if y is None else "relu", "dy_dtype": above.dtype}
+    keys["statistics"] = "batch" if training else "given"
     saved = {"mean": mean, "inv_std": inv_std}
     inputs = {
         **images,

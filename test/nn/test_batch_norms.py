@@ -81,6 +81,23 @@ def test_gradients_are_pytorchs(session: nn.Session, relu: bool) -> None:
     assert_close(other[0], last(leaves[0].grad.numpy()), "f32", 8)
 
 
+@pytest.mark.parametrize("relu", [False, True])
+def test_gradients_by_running_statistics_are_pytorchs(session: nn.Session, relu: bool) -> None:
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: its gradients are compared with")
+    x, dy, weight = normal(N, C, H, W, dtype="f32"), normal(N, C, H, W, dtype="f32"), normal(C, dtype="f32")
+    mean, variance = normal(C, dtype="f32"), normal(C, dtype="f32") ** 2 + 0.5
+    leaves = [torch.from_numpy(one).double().requires_grad_() for one in (x, weight)]
+    statistics = [torch.from_numpy(one).double() for one in (mean, variance)]
+    bias = torch.zeros(C, dtype=torch.float64, requires_grad=True)
+    y = torch.nn.functional.batch_norm(leaves[0], *statistics, leaves[1], bias)
+    (torch.relu(y) if relu else y).backward(torch.from_numpy(dy).double())
+    out = nn.batch_norm(x, mean, variance, weight, activation="relu") if relu else None
+    inv_std = (1 / np.sqrt(variance + 1e-5)).astype(np.float32)
+    found = nn.batch_norm_backward(dy, x, mean, inv_std, weight, y=out, training=False)
+    for one, leaf in zip(found, (*leaves, bias), strict=True):
+        assert_close(one, leaf.grad.numpy(), "f32", 8)
+
+
 def test_rows_and_places_written_over(session: nn.Session) -> None:
     """Rows of channels, a part of wider ones; the result takes their place."""
     wide = normal(20, 24)

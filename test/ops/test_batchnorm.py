@@ -71,21 +71,25 @@ def test_the_reference(more: dict[str, Any], layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", ["nhwc", "nchw"])
+@pytest.mark.parametrize("statistics", ["batch", "given"])
 @pytest.mark.parametrize("activation", ["none", "relu"])
-def test_gradients_are_differences_of_the_reference(activation: str, layout: str) -> None:
+def test_gradients_are_differences_of_the_reference(activation: str, statistics: str, layout: str) -> None:
     """Of the sum of y times fixed weights, by each element of x, gamma and beta."""
     keys = {"n": 2, "c": 3, "hw": 4, "layout": layout, "dtype": "f32", "activation": activation}
-    problem, step = FORWARD.problem(**keys), 1e-6
-    arrays = {name: one.astype(np.float64) for name, one in FORWARD.inputs(problem, GFX942, seed=2).items()}
-    forward = FORWARD.reference(problem, arrays)
+    operator = FORWARD if statistics == "batch" else INFER
+    problem, step = operator.problem(**keys), 1e-6
+    arrays = {name: one.astype(np.float64) for name, one in operator.inputs(problem, GFX942, seed=2).items()}
+    forward = operator.reference(problem, arrays)
+    if statistics == "given":
+        forward |= {"mean": arrays["running_mean"], "inv_std": 1 / np.sqrt(arrays["running_var"] + 1e-5)}
     dy = np.random.default_rng(3).standard_normal(forward["y"].shape)
 
     def loss(changed: dict[str, Array]) -> float:
-        found: float = (FORWARD.reference(problem, changed)["y"] * dy).sum()
+        found: float = (operator.reference(problem, changed)["y"] * dy).sum()
         return found
 
     given = {**arrays, **forward, "dy": dy}
-    own = BACKWARD.problem(**keys)
+    own = BACKWARD.problem(**keys, statistics=statistics)
     found = BACKWARD.reference(own, {one.name: given[one.name] for one in BACKWARD.arrays(own) if one.role == "in"})
     for name in ("x", "gamma", "beta"):
         for place in np.ndindex(arrays[name].shape):
@@ -132,6 +136,7 @@ def test_choices(layout: str, dtype: str, chip: str) -> None:
     outcome(FORWARD, chip, {**size, **more}, specified=True)
     outcome(INFER, chip, {**size, "residual": 1, **relu, **strides}, specified=True)
     outcome(BACKWARD, chip, {**size, **relu, **strides, "dy_dtype": "f32", "dx_stride": row + 5}, specified=True)
+    outcome(BACKWARD, chip, {**size, **relu, **strides, "statistics": "given"}, specified=True)
 
 
 @pytest.mark.one_in(2)

@@ -5,7 +5,8 @@
     dgamma = sum dz (x - mean) inv_std
     dx     = gamma inv_std (dz - dbeta / n - (x - mean) inv_std dgamma / n)
 
-channel by channel, over its n places of all images. dz is also the gradient of a residual.
+channel by channel, over its n places of all images. dz is also the gradient of a residual. With statistics=given, such
+as running ones, mean and inv_std do not depend on x, and dx = gamma inv_std dz.
 
 Sums are f64 and finite for all that f32 holds; dx is f32, so nothing is promised where x - mean passes its range, nor
 of its denormal numbers.
@@ -71,6 +72,7 @@ class Batchnorm2dBwd(ChannelsOperator[Batchnorm2dBwdProblem, Batchnorm2dBwdSpec]
         Choice("dy_dtype", None, "of dy; default: dtype", FLOATS),
         PARAMS,
         Choice("activation", "none", "that the forward pass fused: relu masks dy by y", tuple(ACTIVATIONS)),
+        Choice("statistics", "batch", "those of the images, or given ones, such as running ones", ("batch", "given")),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Batchnorm2dBwdProblem:
@@ -87,6 +89,7 @@ class Batchnorm2dBwd(ChannelsOperator[Batchnorm2dBwdProblem, Batchnorm2dBwdSpec]
             dy_stride=pitch_of(images, values, "dy"),
             ystride=pitch_of(images, values, "y"),
             dx_stride=pitch_of(images, values, "dx"),
+            statistics=values["statistics"],
         )
         check_sums(problem.sums)
         ELEMENTWISE.check(problem.mapping)

@@ -95,6 +95,7 @@ class Batchnorm2dBwdProblem(Struct, frozen=True, dict=True):
     Attributes:
         dtype, dy_dtype, params: of x, y and dx, of dy, of gamma and its gradients.
         stride, dy_stride, ystride, dx_stride: see `images.py`.
+        statistics: batch, those of the images, or given, which do not depend on them.
     """
 
     images: Images
@@ -106,6 +107,7 @@ class Batchnorm2dBwdProblem(Struct, frozen=True, dict=True):
     dy_stride: int
     ystride: int
     dx_stride: int
+    statistics: str
 
     @property
     def masked(self) -> bool:
@@ -122,12 +124,15 @@ class Batchnorm2dBwdProblem(Struct, frozen=True, dict=True):
     @property
     def text(self) -> str:
         """dx as an expression."""
-        return f"scale * (({MASK if self.masked else 'dy'} - shift) - (x - mean) * slope)"
+        dz = MASK if self.masked else "dy"
+        return f"scale * {dz}" if self.statistics == "given" else f"scale * (({dz} - shift) - (x - mean) * slope)"
 
     @cached_property
     def mapping(self) -> MapProblem:
         """The last step."""
         inputs = [*self.sums.operands, *(self.images.channels(name, "f32") for name in ("mean", *BETWEEN))]
+        if self.statistics == "given":
+            inputs = [one for one in inputs if one.name in ("dy", "y", "scale")]
         dx = self.images.images("dx", self.dtype, self.dx_stride)
         return MapProblem(self.images.shape, tuple(inputs), dx, self.text, self.images.align)
 
