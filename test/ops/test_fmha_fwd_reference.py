@@ -283,6 +283,7 @@ def test_reasons(changes: dict[str, object], field: str, words: str) -> None:
         ({"k_scale": 2}, "k_scale=2.0: only fp8 is scaled, not f16"),
         ({"v_scale": -1, "dtype": "fp8"}, "v_scale=-1.0: expected a positive number"),
         ({"q_scale": 1e30, "k_scale": 1e30, "dtype": "fp8"}, "is not a number that f32 can hold"),
+        ({"scale": 3e38}, "scale times q_scale times k_scale, 3e+38: times log2(e) it is not a number that f32 can"),
         ({"h": 6, "hk": 4}, "hk=4: h=6 is not a multiple"),
         ({"h": 0}, "h=0: expected a whole number from 1"),
         ({"mask": "causal"}, "mask=causal: expected none|top_left"),

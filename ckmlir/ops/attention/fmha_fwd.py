@@ -175,8 +175,8 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         problem = replace(problem, **strides)
         problem = replace(problem, source=problem.source.settled(problem))
         if not LEAST_NORMAL_F32 <= problem.score_scale * LOG2_E <= GREATEST_F32:
-            product = f"{problem.score_scale:g}"
-            raise RequestError(f"scale times q_scale times k_scale, {product}, is not a number that f32 can hold")
+            product = f"scale times q_scale times k_scale, {problem.score_scale:g}"
+            raise RequestError(f"{product}: times log2(e) it is not a number that f32 can hold")
         asked = (part.asked(values, problem) for part in self.parts)
         problem = replace(problem, parts=tuple(part for part in asked if part is not None))
         self.arrays(problem)  # refuses what is too large
