@@ -45,6 +45,7 @@ def test_numbers(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     only to the positions whose windows meet them.
     """
     monkeypatch.setattr(filled, "LEAST_POSITIONS", 1)
+    monkeypatch.setattr(filled, "SAVED_BY_LENGTH", 1.0)
     chip, keys = CASES[number]
     target, problem = get_target(chip), FORWARD.problem(**keys)
     arrays = dict(FORWARD.inputs(problem, target, seed=3))
@@ -78,12 +79,16 @@ def test_many_positions_of_odd_channels_are_filled() -> None:
 
 
 @pytest.mark.parametrize(("keys", "is_filled"), [
-    ({}, True), ({"dtype": "i8"}, True), ({"strides": 2}, False),
-    ({"dtype": "f32"}, False), ({"c": 126}, False), ({"c": 33, "k": 512}, False), ({"n": 8, "image": (14, 14)}, False),
-    ({"c": 255, "k": 512, "image": (7, 7)}, True),
+    ({}, True), ({"dtype": "i8"}, True), ({"dtype": "f32"}, False), ({"c": 126}, False),
+    ({"c": 33, "k": 512}, True), ({"n": 8, "c": 33}, False), ({"n": 8, "image": (14, 14)}, True),
+    ({"c": 255, "k": 512, "image": (7, 7)}, True), ({"n": 8, "c": 97, "k": 64, "image": (7, 7)}, True),
+    ({"n": 8, "c": 63, "k": 256, "image": (56, 56)}, True),
+    ({"c": 63, "k": 512, "image": (56, 56), "strides": 2}, True),
+    ({"c": 3, "k": 32, "image": (224, 224), "strides": 2}, False),
+    ({"n": 4, "c": 33, "image": (112, 112), "window": 2}, False),
 ])  # fmt: skip
-def test_long_sums_of_odd_channels_are_filled(keys: dict[str, Any], is_filled: bool) -> None:
-    """Also of fewer positions, where there are many products; not vectors, pairs, or elements of 32 bits."""
+def test_odd_channels_are_filled_where_that_saves_time(keys: dict[str, Any], is_filled: bool) -> None:
+    """Where products are many or sums long for what is copied; not vectors, pairs, or few elements of 32 bits."""
     problem = FORWARD.problem(**{"n": 32, "c": 127, "k": 128, "image": (28, 28), **keys})
     assert (problem.multiplied is not None) == is_filled
 
@@ -96,7 +101,7 @@ def test_long_sums_of_odd_channels_are_filled(keys: dict[str, Any], is_filled: b
 ])  # fmt: skip
 def test_long_sums_of_odd_channels(chip: str, keys: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers, under all checkers, of few products as if they were many."""
-    monkeypatch.setattr(filled, "LARGE_PRODUCT", 1)
+    monkeypatch.setattr(filled, "SAVED_BY_LENGTH", 1.0)
     keys = {"n": 2, **keys}
     assert FORWARD.problem(**keys).multiplied is not None
     checked("conv_fwd", chip, keys)

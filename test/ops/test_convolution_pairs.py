@@ -37,7 +37,7 @@ def test_numbers(operator: str, case: str, chip: str, dtype: str) -> None:
 @pytest.mark.full
 def test_filled_images(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images and weights are copied each in its own type."""
-    monkeypatch.setattr(filled, "LEAST_POSITIONS", 1)
+    monkeypatch.setattr(filled, "SAVED_BY_LENGTH", 1.0)
     agree("conv_fwd", "gfx942", **{**IMAGES, "c": 5}, dtype="fp8", b_dtype="bf8", out="f32", op="acc")
 
 

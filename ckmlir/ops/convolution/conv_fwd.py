@@ -12,8 +12,8 @@ tensor is as y (`d_kind` full: a residual), a number for each channel (row, (g, 
 Windows of one place without padding and strides make plain matrices of the images, and the kernel is `gemm`'s. Groups
 of up to 8 channels that become 1, 2, 4 or 8 are summed by vector arithmetic, many groups at once
 (`ckmlir.ops.contraction.depthwise`), unless the request names a part of the plan, such as mfma or split_k. Odd numbers
-of channels that many windows meet are filled up first, others that eight does not divide where many columns are
-computed of them (`ckmlir.ops.convolution.filled`).
+of channels are filled up first where that saves time by an estimate, others that eight does not divide where many
+columns are computed of them (`ckmlir.ops.convolution.filled`).
 
 Kernel arguments: x, w; m, n, k; the numbers of `WindowsSpec.arguments` or `DepthwiseSpec.arguments`, or pitches; those
 of y and D tensors; the batch's as in `batched_gemm` where there are several groups (i32); D tensors, y; then as in

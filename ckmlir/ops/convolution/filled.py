@@ -1,8 +1,8 @@
 """Images with channels that loads do not like, filled up with zeros so that rows of a window are vectors.
 
-Elements of images whose channels four does not divide can only be loaded one by one, or in pairs. Where windows of many
-positions meet them, they are copied first, to as many channels as a multiple of four, or of eight or a step along K,
-with the padding along the last dimension around them; weights alike. A row of a window is then contiguous, and the
+Elements of images whose channels four does not divide can only be loaded one by one, or in pairs. Where that takes more
+time than copies of them, they are copied first, to as many channels as a multiple of four, or of eight or a step along
+K, with the padding along the last dimension around them; weights alike. A row of a window is then contiguous, and the
 kernel takes it as channels of one place: of a convolution whose last dimension has a place for each position, as far
 apart as positions are, and windows of length 1.
 
@@ -51,13 +51,17 @@ LEAST_COLUMNS = 256
 FEWEST = 4
 """Places of a window of which channels are copied in pairs, or to more than a multiple of `MULTIPLE`."""
 LEAST_POSITIONS = 1 << 15
-"""Fewer do not make up for two launches more: 128 blocks of 256."""
-LONG_SUM, LARGE_PRODUCT = 1 << 10, 1 << 28
-"""Of odd numbers of channels of 8 or 16 bits, which are loaded one by one, fewer positions do, where sums are so
-long and there are so many products. By the model on gfx942, gfx950 and gfx90a, in shares of the time without, by
-3 x 3: 32 images of 28 x 28, 127 to 128, .56, .46 and .62 (in f32 .96, .95 and 1.09), of 14 x 14 to 64 .70, .70
-and .78, of 7 x 7, 255 to 512, .57, .45 and .84. With fewer products, 8 of 14 x 14, 127 to 128, .85, .74 and 1.33;
-with shorter sums, 8 of 28 x 28, 33 to 128, 1.38, 1.32 and 1.42.
+"""Of pairs, and of elements of 32 bits: fewer do not make up for two launches more. 128 blocks of 256."""
+SAVED_BY_PRODUCT, SAVED_BY_LENGTH = 3.8e-9, 8.5e-3
+"""Microseconds that filling saves, by the model of gfx942, where elements of 8 or 16 bits are loaded one by one, for
+each multiplication, and for each element of a sum: what takes longer, loads of all or steps one behind the other.
+"""
+LAUNCHES, BYTES_OF_MICROSECOND = 2.6, 4.3e6
+"""Microseconds of two copies of nothing, and what they read and write in one beyond that. Of 39 drawn convolutions of
+odd numbers of channels on gfx942 the choice takes 1.00 of the faster way on average, where a rule by positions and the
+lengths of sums took 1.14. It does not know the chip; in us on gfx90a, as they are and filled, 8 of 56 x 56, 63 to 256
+by 3 x 3, 108.3 and 65.5 (the rule left them), 32 of 224 x 224, 3 to 32 with strides of 2, 43.6 and 63.7 (it filled
+them).
 """
 
 
@@ -71,7 +75,7 @@ class Filled(Struct, frozen=True):
     def of(shapes: Geometry, dtypes: tuple[str, str]) -> Filled | None:
         """Those that pay, if they are no larger than kernels address; None: a kernel takes arrays as they are."""
         found = Filled(shapes, dtypes)
-        if shapes.g > 1 or not found._is_large or not found._is_worth_it:
+        if shapes.g > 1 or not shapes.positions or not found._is_large or not found._is_worth_it:
             return None
         if shapes.places == 1 or shapes.sliding.dilation[-1] > 1:
             return None
@@ -80,11 +84,20 @@ class Filled(Struct, frozen=True):
     @property
     def _is_large(self) -> bool:
         """Whether the copies are little beside the product."""
+        is_single = self.shapes.c % 2 > 0 and find_dtype(self.dtypes[0]).bytes <= 2
+        return self._saves > self._takes if is_single else self.shapes.positions >= LEAST_POSITIONS
+
+    @property
+    def _saves(self) -> float:
+        """Microseconds of the product, where elements are loaded one by one otherwise."""
         shapes, length = self.shapes, self.shapes.c * self.shapes.places
-        products = shapes.positions * shapes.k * length
-        is_single = shapes.c % 2 > 0 and find_dtype(self.dtypes[0]).bytes <= 2
-        is_long = length >= LONG_SUM and products >= LARGE_PRODUCT and not self._is_strided
-        return shapes.positions >= LEAST_POSITIONS or (is_single and is_long)
+        return max(SAVED_BY_PRODUCT * shapes.positions * shapes.k * length, SAVED_BY_LENGTH * length)
+
+    @property
+    def _takes(self) -> float:
+        """Microseconds of the copies."""
+        read = prod(self.shapes.x) * find_dtype(self.dtypes[0]).bytes
+        return LAUNCHES + (read + self.nbytes) / BYTES_OF_MICROSECOND
 
     @property
     def _is_strided(self) -> bool:
