@@ -223,6 +223,8 @@ GROUP = {"mode": "group", "seqlens_q": (4096, 4096), "seqlens_k": (4096, 4096), 
     ("gfx942", {**MANY, "mask": "top_left", "d": 64}, "none"),
     ("gfx942", {**MANY, "mask": "window:1100,0,4", "d": 64}, "qr"),
     ("gfx942", {**MANY, "mask": "top_left", "dtype": "fp8"}, "none"),
+    ("gfx950", {**MANY, "mask": "top_left", "dtype": "fp8", "d": 64}, "qr"),
+    ("gfx942", {**MANY, "mask": "top_left", "dtype": "fp8", "d": 64}, "none"),
     ("gfx942", {**MANY, "mask": "top_left", "sq": 256}, "none"),  # not woven
     ("gfx942", {**MANY, "mask": "top_left", "edge": "qr_async"}, "qr_async"),
 ])  # fmt: skip

@@ -25,6 +25,7 @@ from ckmlir.ops.attention.schedule_choice import (
     TOGETHER,
     WOVEN_COPIES,
     ahead,
+    edge_of_bytes,
     turns,
     weaves_beside,
     woven,
@@ -107,6 +108,8 @@ def proposed_specs(
     ]
     for name in names:
         own = choose_edge(name, tile, mask) if plain else TOGETHER
+        if alone and size == 1 and long(name):
+            own = edge_of_bytes(name, tile, mask, able[0].k)
         shorter = _key_blocks(name, max(d, dv), parts, source)
         all_waves = _waves(name, alone=bool(schedule) and not deep)
         sides = [*_long_sides(name, long(name), mask), *itertools.product(all_waves, rows_of, shorter)]
