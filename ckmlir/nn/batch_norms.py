@@ -7,13 +7,17 @@ from typing import Any
 
 from ckmlir.nn.calls import Call, constant
 from ckmlir.nn.given import Given, align_of, pitch_key, pitch_of
+from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.outputs import Outputs
 from ckmlir.nn.overlaps import check_distinct
 from ckmlir.nn.plain import checked
 from ckmlir.runtime.device import DeviceError
 
+NO_STATS = "return_stats: the statistics are those that were given; expected training=True with it"
+
 
 @checked
+@differentiable
 def batch_norm(
     x: Any,
     running_mean: Any,
@@ -64,7 +68,7 @@ def batch_norm(
     shape = (keys["c"],)
     stats = {"mean": (shape, "f32"), "inv_std": (shape, "f32")} if return_stats else {}
     if return_stats and not training:
-        raise DeviceError("return_stats: the statistics are those that were given; expected training=True with it")
+        raise DeviceError(NO_STATS)
     outputs = call.outputs(out, y=(given.shape, given.dtype), **stats)
     running = {"running_mean": running_mean, "running_var": running_var}
     missing = [name for name, one in running.items() if one is None]

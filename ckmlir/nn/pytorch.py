@@ -2,7 +2,7 @@
 
 Each has a fake form, so that `torch.compile` and `torch.export` keep it in the graph; `attention`, `attention_varlen`,
 `hstu_attention`, `linear` (without an activation), `matmul`, `einsum`, `embedding`, `scatter_rows`, convolutions, norms
-of rows and `softmax` have gradients, others refuse tensors that require them. Kernels run on the session of `nn.use`;
+and `softmax` have gradients, others refuse tensors that require them. Kernels run on the session of `nn.use`;
 on tensors of a GPU in PyTorch's current stream. Arguments, results and errors are those of the functions of the same
 names in `ckmlir.nn`, with what PyTorch's schemas can say: attention always returns the logarithms as well. Functions of
 `ckmlir.nn` with a gradient come here with tensors that require it.
@@ -16,6 +16,9 @@ from typing import Any
 from ckmlir import nn
 from ckmlir.nn.gradients import NoGradient
 from ckmlir.nn.plain import numbers, shown
+from ckmlir.nn.pytorch_batch_norm import NAME as BATCH_NORM
+from ckmlir.nn.pytorch_batch_norm import WITH_STATS as BATCH_NORM_WITH_STATS
+from ckmlir.nn.pytorch_batch_norm import recorded_batch_norm, run_with_stats
 from ckmlir.nn.pytorch_convolutions import BY_NAME
 from ckmlir.nn.pytorch_gradients import GRADIENTS, without_gradient
 from ckmlir.nn.pytorch_norms import RUN, STATISTICS, before_autograd, recorded_norm
@@ -26,6 +29,7 @@ torch: Any = importlib.import_module("torch")  # typed alike whether it is insta
 
 NAMESPACE = "ckmlir"
 WITH_LOGARITHMS = ("attention", "attention_varlen")
+RUN_BESIDE = RUN | {BATCH_NORM_WITH_STATS: run_with_stats}
 NUMBERS = ("Tensor", "Optional[Tensor]")
 """Types of arguments that functions also take a list of numbers for."""
 
@@ -43,11 +47,13 @@ def recorded(name: str, call: BoundArguments) -> Any:
     """
     given = dict(call.arguments)
     named = f"{name}{BY_NAME}" if isinstance(given.get("padding"), str) else name
+    named = BATCH_NORM_WITH_STATS if name == BATCH_NORM else named
     taken = _arguments(named if named in SCHEMAS else name)
     wants_logarithms, wants_sum = given.pop("return_lse", False), given.pop("return_sum", False)
+    wants_stats = name == BATCH_NORM and given.pop("return_stats", False)
     defaults = call.signature.parameters
     for what, value in list(given.items()):
-        if value is defaults[what].default:
+        if value is None or value is defaults[what].default:
             del given[what]
         elif what not in taken or (isinstance(value, str) and "str" not in taken[what]):
             told = f"{what}={value}" if isinstance(value, str | int | float) else what
@@ -59,6 +65,8 @@ def recorded(name: str, call: BoundArguments) -> Any:
         elif taken[what] in NUMBERS and not isinstance(value, torch.Tensor):
             found = type(value).__name__
             raise DeviceError(f"{name}: tensors require gradients, and {what} is {found}; expected a tensor")
+    if name == BATCH_NORM:
+        return recorded_batch_norm(given, wants_stats)
     if name in STATISTICS:
         return recorded_norm(name, given, wants_sum)
     found = getattr(torch.ops.ckmlir, name)(**given)
@@ -67,7 +75,7 @@ def recorded(name: str, call: BoundArguments) -> Any:
 
 def _run(name: str, parameters: Sequence[str]) -> Callable[..., Any]:
     """The function, in the stream of its first tensor."""
-    function = RUN.get(name) or getattr(nn, name.partition(".")[0])
+    function = RUN_BESIDE.get(name) or getattr(nn, name.partition(".")[0])
     extra = {"return_lse": True} if name in WITH_LOGARITHMS else {}
 
     def run(*positional: Any, **options: Any) -> Any:

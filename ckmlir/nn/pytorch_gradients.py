@@ -6,6 +6,7 @@ from typing import Any
 
 from ckmlir.nn.einsum import read_equation
 from ckmlir.nn.gradients import NoGradient
+from ckmlir.nn.pytorch_batch_norm import GRADIENTS_OF_BATCH_NORM
 from ckmlir.nn.pytorch_convolutions import GRADIENTS_OF_CONVOLUTIONS
 from ckmlir.nn.pytorch_norms import GRADIENTS_OF_NORMS
 
@@ -147,5 +148,6 @@ GRADIENTS: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
     "scatter_rows": (_keep_added, _scatter_rows_backward),
     **GRADIENTS_OF_CONVOLUTIONS,
     **GRADIENTS_OF_NORMS,
+    **GRADIENTS_OF_BATCH_NORM,
 }
 """By name: what is kept of a call, and the gradients for what it was given."""

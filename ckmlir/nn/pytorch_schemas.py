@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ckmlir.nn.einsum import read_equation
+from ckmlir.nn.pytorch_batch_norm import BATCH_NORMS
 from ckmlir.nn.pytorch_convolutions import CONVOLUTIONS
 from ckmlir.nn.pytorch_norms import NORMS
 
@@ -99,6 +100,7 @@ SCHEMAS: dict[str, tuple[str, Callable[..., Any]]] = {
         lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
     ),
     **NORMS,
+    **BATCH_NORMS,
     "topk": ("(Tensor x, int k, int dim=-1, *, bool largest=True) -> (Tensor, Tensor)", _largest),
     "topk_softmax": (
         '(Tensor x, int k, *, str activation="softmax", bool renormalize=False) -> (Tensor, Tensor)',

@@ -9,6 +9,7 @@ import pytest
 from common import HOMES, WITH_TENSORS, Array, Callable, assert_close, exact, normal
 
 from ckmlir import nn
+from ckmlir.nn.gradients import NoGradient
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime.device import DeviceError
 
@@ -128,3 +129,35 @@ def test_what_is_refused(session: nn.Session) -> None:
         nn.batch_norm(x[:1, :, :1, :1].copy(), ones, ones.copy(), training=True)
     with pytest.raises(RequestError, match=r"activation=gelu: expected none\|relu"):
         nn.batch_norm(x, ones, ones, activation="gelu")
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_pytorch_records_it(session: nn.Session, training: bool) -> None:
+    """With a residual and a relu: gradients of all that it is given, and running statistics that move in place."""
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: its gradients are compared with")
+    given = [torch.from_numpy(normal(*shape, dtype="f32")) for shape in ((N, C, H, W), (C,), (C,), (N, C, H, W))]
+    leaves = [one.clone().double().requires_grad_() for one in given]
+    running = [torch.zeros(C), torch.ones(C)]
+    others = [one.double() for one in running]
+    x, weight, bias, residual = (one.requires_grad_() for one in given)
+    options: dict[str, Any] = {"activation": "relu", "residual": residual}
+    y = nn.batch_norm(x, *running, weight, bias, training, **options)
+    exact = torch.nn.functional.batch_norm(leaves[0], *others, *leaves[1:3], training=training)
+    wanted = torch.relu(exact + leaves[3])
+    (y * y).sum().backward()
+    (wanted * wanted).sum().backward()
+    for one, leaf in zip(given, leaves, strict=True):
+        assert_close(one.grad.numpy(), leaf.grad.numpy(), "f32", 32)
+    for one, other in zip(running, others, strict=True):
+        assert_close(one.numpy(), other.numpy(), "f32", 4)
+
+
+def test_what_pytorch_has_no_gradient_of(session: nn.Session) -> None:
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: its gradients are asked for")
+    x, ones = torch.randn(N, C, H, requires_grad=True), torch.ones(C)
+    with pytest.raises(NoGradient, match=r"batch_norm has no gradient for running_mean; give running_mean.detach\(\)"):
+        nn.batch_norm(x, ones.clone().requires_grad_(), ones)
+    with pytest.raises(DeviceError, match="return_stats: the statistics are those that were given"):
+        nn.batch_norm(x, ones, ones, return_stats=True)
+    found, mean, _ = nn.batch_norm(x, None, None, training=True, return_stats=True)
+    assert found.requires_grad and not mean.requires_grad

@@ -74,6 +74,11 @@ def calls() -> dict[str, tuple[Any, ...]]:
         "rms_norm": (normal(5, 16, grad=True), normal(16, grad=True)),
         "rms_norm_with_stats": (normal(5, 16, grad=True), normal(16, grad=True)),
         "rms_norm_backward": (normal(5, 16), normal(5, 16), torch.rand(5), normal(16)),
+        "batch_norm_with_stats": (
+            normal(3, 6, 5, grad=True), *torch.rand(2, 6), None, normal(6, grad=True), True, 0.1, 1e-5,
+            normal(3, 6, 5, grad=True),
+        ),
+        "batch_norm_backward": (normal(3, 6, 5), normal(3, 6, 5), *torch.rand(2, 6), normal(6), normal(3, 6, 5)),
         "softmax": (normal(2, 5, 16, grad=True),),
         "softmax_backward": (normal(2, 5, 16), normal(2, 5, 16)),
         "topk": (normal(5, 50, dtype="float32"), 4),
