@@ -178,7 +178,7 @@ def test_no_spills(name: str, dtype: str, n: int, chip: str) -> None:
 @pytest.mark.parametrize(
     ("name", "keys", "words"),
     [
-        ("layernorm2d_bwd", {"dsum_stride": 2000}, "dsum_stride=2000: these choices have no such array"),
+        ("layernorm2d_bwd", {"dsum_stride": 2000}, "dsum_stride=2000: there is no array dsum; expected add=1"),
         ("layernorm2d_bwd", {"stride": 1000}, "stride=1000: rows have n=1024 elements; expected at least that"),
         ("rmsnorm2d_bwd", {"dx_stride": 7, "n": 8}, "dx_stride=7: rows have n=8 elements"),
         ("rmsnorm2d_bwd", {"dtype": "fp8"}, "dtype=fp8: expected f16|bf16|f32"),

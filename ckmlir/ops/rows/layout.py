@@ -119,7 +119,8 @@ def choose_layout(
         row_bytes: the largest distance between neighbouring rows of any array. Where the rows of a workgroup would span
             more than 2 GiB, which the 32-bit offsets of its lanes reach, it takes a single row.
         whole: rows have to fit into registers, whatever their length.
-        elements: of a row that a work-item may hold, where more waves than four make them fewer.
+        elements: of a row that a work-item may hold, where more waves than four make them fewer. Longer rows than are
+            whole elsewhere, which no kernel holds, have four.
     """
     size = find_dtype(dtype).bytes
     # A multiple of 1 for rows without elements: as a multiple of more they would fill their blocks, and be read.
@@ -127,7 +128,7 @@ def choose_layout(
     streamed = n > MAXIMUM_WHOLE and not whole
     # At least 2: padding to a multiple of 1 is none, and rows without elements need one.
     length = STREAMED_LENGTH if streamed else max(align, 2, 1 << max(n - 1, 0).bit_length())
-    row_waves = 1 if length <= MAXIMUM_ONE_WAVE else max(WAVES, length // (WAVE_SIZE * elements))
+    row_waves = 1 if length <= MAXIMUM_ONE_WAVE else max(WAVES, min(length, MAXIMUM_WHOLE) // (WAVE_SIZE * elements))
     lanes = min(WAVE_SIZE, length // (align * row_waves))
     rows = max(WAVES // row_waves, 1) * (WAVE_SIZE // lanes)
     if rows * row_bytes > REACH:

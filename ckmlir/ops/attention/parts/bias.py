@@ -42,11 +42,10 @@ class Bias(AddedPart):
             raise RequestError(f"bias_stride={stride}: there is no bias; leave it out or name one")
         if kind == "batch" and problem.grouped:
             raise RequestError("bias=batch: in group mode every sequence has rows of its own; expected one or head")
-        rows, step = problem.rows("q"), problem.sk if stride is None else stride
+        rows, held, step = problem.rows("q"), problem.held_as("q"), problem.sk if stride is None else stride
         if step < problem.sk:
             raise RequestError(f"bias_stride={stride}: rows have {problem.sk} elements; expected at least that")
         lengths = (problem.b if kind == "batch" else 1, 1 if kind == "one" else problem.h, rows, problem.sk)
-        held = problem.held_as("q")
         found = cls(held if find_dtype(held).bytes > 1 else "f32", lengths, step)
         if rows * step * find_dtype(found.dtype).bytes > MAXIMUM_ARRAY_BYTES:
             raise RequestError(f"bias={kind}: a head's {rows} rows are {step} elements apart, which is 2 GiB or more")
