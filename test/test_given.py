@@ -143,7 +143,7 @@ def test_an_argument_of_another_kind_is_refused_or_does(name: str) -> None:
                 raise AssertionError(f"{name}({what}={wrong!r}): {error!r}") from error
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_say_what_they_were_given_wrong(name: str) -> None:
     operator = find_operator(name)

@@ -87,7 +87,7 @@ FLOATING: dict[str, tuple[Function, Function, float]] = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", FLOATING)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_floating_point(chip: str, name: str) -> None:

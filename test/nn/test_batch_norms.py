@@ -82,6 +82,7 @@ def test_gradients_are_pytorchs(session: nn.Session, relu: bool) -> None:
     assert_close(other[0], last(leaves[0].grad.numpy()), "f32", 8)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("relu", [False, True])
 def test_gradients_by_running_statistics_are_pytorchs(session: nn.Session, relu: bool) -> None:
     torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: its gradients are compared with")

@@ -75,6 +75,7 @@ def test_a_share_of_the_experts(session: nn.Session) -> None:
     assert_close(found, layer(x, gate, up, down, weights, local), factor=8)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("biased", [False, True])
 def test_experts_of_8_bits(session: nn.Session, biased: bool) -> None:
     generator = np.random.default_rng(5)
@@ -97,7 +98,7 @@ def test_experts_of_8_bits(session: nn.Session, biased: bool) -> None:
 LIMITED = "minimum(gate, 7) * sigmoid(1.702 * minimum(gate, 7)) * (clamp(up, -7, 7) + 1)"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
 @pytest.mark.parametrize("packed", ["fp4", "i4", "u4"])
 def test_experts_of_4_bits(session: nn.Session, put: Put, packed: str) -> None:

@@ -29,6 +29,7 @@ def test_sort_and_argsort(session: nn.Session, put: Put, descending: bool) -> No
     assert (exact(nn.argsort(put(x), descending=descending)) == order).all()
 
 
+@pytest.mark.one_in(2)
 @homes
 def test_nonzero(session: nn.Session, put: Put) -> None:
     x = (normal(2, 3, 13) > 0.4).astype(np.int8)
@@ -39,6 +40,7 @@ def test_nonzero(session: nn.Session, put: Put) -> None:
         assert (found[int(count) :] == -1).all()
 
 
+@pytest.mark.one_in(2)
 @homes
 @pytest.mark.parametrize("shape", [(2, 3, 40), (70,), (0,), (2, 0), (0, 3)])
 def test_histogram(session: nn.Session, put: Put, shape: tuple[int, ...]) -> None:
@@ -74,6 +76,7 @@ def test_many_rows_of_one_number_are_added_in_f32(session: nn.Session, put: Put)
     assert (exact(nn.scatter_rows(put(x), put(np.zeros(2100, np.int32)), 1)) == 2100).all()
 
 
+@pytest.mark.one_in(2)
 @homes
 @pytest.mark.parametrize("shape", [(5, 7), (2, 3, 5, 7), (3, 0), (0, 2, 3), (1, 1)])
 def test_transpose(session: nn.Session, put: Put, shape: tuple[int, ...]) -> None:
@@ -83,6 +86,7 @@ def test_transpose(session: nn.Session, put: Put, shape: tuple[int, ...]) -> Non
     assert (exact(found) == exact(x).swapaxes(-1, -2)).all()
 
 
+@pytest.mark.one_in(2)
 @homes
 def test_bags_of_rows(session: nn.Session, put: Put) -> None:
     x, ids = normal(7, 12), np.array([[[0, 6], [2, 2]], [[-1, 3], [7, -5]]])

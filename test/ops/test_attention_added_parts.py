@@ -112,6 +112,7 @@ class Listed(Keys):
         return gather(self.v.window((self.form.dv, self.form.keys), (0, 0)), self.for_v, 1)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 def test_a_source_of_keys(chip: str) -> None:
     """The schedule of all other sources serves it; its stage `prepare` runs ahead of the loads."""

@@ -68,7 +68,7 @@ def named(value: object) -> str:
     return value if isinstance(value, str) else ",".join(f"{key}={one}" for key, one in value.items())  # type: ignore
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     ("chip", "name", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
@@ -139,6 +139,7 @@ def test_heads_packed_in_rows_are_those_one_by_one() -> None:
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx90a", {**SIX, "mask": "window_bottom_right:9,3,4"}), ("gfx942", {**ONE, "mask": "bottom_right"}),
     ("gfx950", GROUP),

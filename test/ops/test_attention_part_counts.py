@@ -112,6 +112,7 @@ def test_what_lengths_and_pages_add_without_the_mask(chip: str, keys: dict[str, 
         assert names[1].count(one) <= names[0].count(one), one
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("chip", "size", "most"), [
     ("gfx942", 128, 396), *(pytest.param(*one, marks=pytest.mark.full) for one in
                             (("gfx942", 64, 393), ("gfx950", 64, 320), ("gfx950", 128, 323), ("gfx942", 16, 435),

@@ -124,7 +124,7 @@ FEWER = [(128, 64, "qr_woven_bytes"), (64, 32, "qr_woven_deep"), (256, 16, "qr_w
 """Of which they lie there with the matrix instructions that take the most channels of V: others are taken."""
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("d", "dv", "schedule"),
     [*(one if one in FEW_PRODUCTS else pytest.param(*one, marks=pytest.mark.full) for one in TILES), *FEWER],

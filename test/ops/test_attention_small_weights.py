@@ -26,6 +26,7 @@ REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "dtype", "name", "keys"), [
     ("gfx942", "bf16", *REQUESTS[0]), ("gfx942", "f32", *REQUESTS[2]),
     *(pytest.param(chip, dtype, *one, marks=pytest.mark.full)

@@ -39,7 +39,7 @@ def epilogue_cases() -> list[tuple[str, str, str, str]]:
     return cases
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("chip", "dtype", "op", "size"), epilogue_cases())
 def test_epilogues(chip: str, dtype: str, op: str, size: str) -> None:
     """The value of an expression, within a bound that follows from its arithmetic."""
@@ -61,7 +61,7 @@ def test_side_tensors_of_every_kind(chip: str, kind: str) -> None:
         agree("gemm", chip, m=m, n=n, k=k, op="acc * 0.5 + d0", d=[dtype], d_kind=[kind], ldd=[pitch])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("m", "n"), [(128, 64), (70, 16), (130, 96)])
 def test_slices_behind_the_last_column_write_nothing(chip: str, m: int, n: int) -> None:
@@ -71,7 +71,7 @@ def test_slices_behind_the_last_column_write_nothing(chip: str, m: int, n: int) 
     agree("gemm", chip, m=m, n=n, k=16, op="acc + d0", out="i8", **plan)
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(32)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("out", ["f16", "bf16", "f32", "fp8", "bf8", "i8"])
 @pytest.mark.parametrize("dtype", ["f16", "i8"])
@@ -84,7 +84,7 @@ def test_outputs_are_rounded_and_saturate(chip: str, out: str, dtype: str) -> No
     agree("gemm", chip, m=70, n=66, k=96, dtype=dtype, out=out, op="acc * alpha", alpha=4096.0 if dtype == "f16" else 1)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.full
 @pytest.mark.parametrize("chip", CHIPS)
 def test_an_epilogue_in_slices(chip: str) -> None:
     """256 x 256 by eight waves: the accumulators do not fit into LDS at once, nor an expression beside all of them."""
@@ -139,7 +139,7 @@ BATCHES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(BATCHES)))))
 def test_batches(chip: str, number: int) -> None:
     """Dimensions, broadcasting and strides of a batch."""

@@ -80,7 +80,7 @@ def test_parts_of_the_family(chip: str, name: str, dtype: str, keys: dict[str, A
     assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "dtype"), HAVE[::2])
 def test_contractions(chip: str, dtype: str) -> None:
     """Tensors of several dimensions."""

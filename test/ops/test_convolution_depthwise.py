@@ -65,6 +65,7 @@ def test_channels_and_multipliers(case: int) -> None:
     run(CHIPS[1 + case % 2 if dtype in ("fp8", "bf8") else case % 3], **geometry, c=c, k=k, dtype=dtype)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [
     {"op": "relu(acc + d0) + d1 * d2 - d3", "d_kind": "row,full,column,scalar", "d": "f32,f16,f32,f32"},
     pytest.param({"op": "silu(acc) + d0", "d_kind": "full", "c": 3, "k": 4, "dtype": "bf16"}, marks=pytest.mark.full),
@@ -196,6 +197,7 @@ NARROW: tuple[tuple[str, dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), [
     pytest.param(*one, marks=pytest.mark.full if number > 1 else ()) for number, one in enumerate(NARROW)
 ])  # fmt: skip

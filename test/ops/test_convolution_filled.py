@@ -137,6 +137,7 @@ def test_channels_are_filled_to_eight_or_to_whole_steps(chip: str) -> None:
     assert found == {33: 40, 34: 40, 47: 48, 49: 64, 50: 64, 60: 64, 63: 64, 114: 128, 124: 128, 127: 128}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("c", "most"), [(34, 28), (50, 0)])
 def test_filled_channels_take_few_vector_instructions(c: int, most: int) -> None:
     """For 32 matrix instructions; pairs of channels take 66.5."""

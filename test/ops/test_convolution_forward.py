@@ -52,7 +52,7 @@ def test_geometries_drawn_at_random(seed: int) -> None:
     run(CHIPS[1 + seed % 2 if keys["dtype"] == "fp8" else seed % 3], **keys)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(ALIKE))
 def test_geometries_of_one_kernel(seed: int) -> None:
     """Strides, dilations and paddings of any kind, several channels and images, under all checkers."""
@@ -78,7 +78,7 @@ def test_convolutions(chip: str, keys: dict[str, Any]) -> None:
     run(chip, **keys)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("keys", [
     {"op": "relu(acc + d0) + d1 * d2 - d3", "d_kind": "row,full,column,scalar", "d": "f32,f16,i8,f32", "g": 2},
     {"op": "acc + d0", "d_kind": "row", "split_k": 3, "g": 2}, {"split_k": 2, "reduction": "atomic", "out": "f32"},
@@ -100,6 +100,7 @@ def test_a_d_tensor_meets_its_element() -> None:
     np.testing.assert_allclose(OPERATOR.reference(problem, arrays)["y"], wanted, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [
     {"n": 0}, {"image": (0, 6)}, {"image": (1, 1), "window": (5, 5)}, {"image": (1, 2), "window": (1, 1), "pads": 0},
     {"image": (2, 2), "window": (2, 2), "pads": 3, "strides": 2},  # whole windows lie in the padding
@@ -130,6 +131,7 @@ def test_windows_of_few_places() -> None:
         assert OPERATOR.spec(problem, GFX942).windows.split(":")[2] == word
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keys", [
     {"c": 2, "image": (33,), "window": 31, "dilations": 2, "pads": 30, "right_pads": 34, "strides": 3},
     {"c": 8, "image": (17000,), "window": 3, "dilations": 8192, "pads": 5, "right_pads": 3, "strides": 1},
@@ -221,7 +223,7 @@ TURNS = (
 )
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize(("operator", "chip", "keys"), TURNS)
 def test_turns_without_carries(operator: str, chip: str, keys: dict[str, Any]) -> None:
     """Several turns of the steady loop at each place of a window, some of which lie in the padding."""
@@ -245,6 +247,7 @@ def test_few_columns_and_many_rows(operator: str, keys: dict[str, Any], block: t
     assert spec.block == block and (spec.waves == (4, 1)) == (block[0] == 256)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("operator", "chip", "keys"), [
     ("conv_fwd", "gfx942", {"c": 3, "block": (256, 64, 8)}), ("conv_fwd", "gfx90a", {"c": 24, "block": (256, 64, 32)}),
     ("conv_bwd_data", "gfx950", {"c": 24, "block": (256, 64, 32), "strides": 2}),

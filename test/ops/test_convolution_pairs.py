@@ -24,6 +24,7 @@ OPERATORS = ("conv_fwd", "conv_bwd_data", "conv_bwd_weight")
 FEW = {("conv_bwd_data", "strides"), ("conv_fwd", "depthwise")}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["fp8", pytest.param("bf8", marks=pytest.mark.full)])
 @pytest.mark.parametrize("chip", ["gfx942", pytest.param("gfx950", marks=pytest.mark.full)])
 @pytest.mark.parametrize(("operator", "case"), [

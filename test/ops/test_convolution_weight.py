@@ -48,7 +48,7 @@ def test_geometries_drawn_at_random(seed: int) -> None:
     run(CHIPS[1 + seed % 2 if keys["dtype"] == "fp8" else seed % 3], **keys)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("seed", range(ALIKE))
 def test_geometries_of_one_kernel(seed: int) -> None:
     """Strides, dilations and paddings of any kind, several channels and images, under all checkers."""
@@ -195,6 +195,7 @@ def test_no_listed_kernel_spills(chip: str, align: int) -> None:
             assert counts == (0, 0, 0), spec.name
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("keys", "large"), [
     ({"n": 5, "image": (2**22,), "c": 64, "strides": 2**14}, "x"),
     ({"n": 5, "image": (1000,), "g": 2**12, "c": 8, "k": 64}, "dy"),

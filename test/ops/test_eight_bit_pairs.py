@@ -47,6 +47,7 @@ def marked() -> Iterator[Any]:
         yield pytest.param(name, chip, {"dtype": types[0], "b_dtype": types[1], **keys}, marks=marks)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "chip", "keys"), list(marked()))
 def test_products(name: str, chip: str, keys: dict[str, Any]) -> None:
     agree(name, chip, **{key: one for key, one in {**RAGGED, **keys}.items() if one is not None})

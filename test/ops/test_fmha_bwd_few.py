@@ -69,6 +69,7 @@ def test_every_part_and_mode(chip: str, d: int) -> None:
     differentiate(chip, {"h": 1, "sq": 3, "sk": 5000, "d": d, "mask": "window_bottom_right:200,0"}, checks="")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("sq", "sk"), [(0, 40), (1, 1), pytest.param(32, 0, marks=FULL)])
 def test_sizes_at_the_ends(sq: int, sk: int) -> None:
     """Without queries dK and dV are zeros, without keys dQ is; one of each works."""

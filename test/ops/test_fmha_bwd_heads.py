@@ -207,7 +207,7 @@ def test_a_head_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few")
-@pytest.mark.one_in(9)
+@pytest.mark.full
 @pytest.mark.parametrize(("chip", "mask"), list(itertools.product(CHIPS, ("none", "top_left", "window:20,5"))))
 def test_the_kernel_is_proved(chip: str, mask: str) -> None:
     """Loops within the loop over blocks included."""
@@ -216,7 +216,7 @@ def test_the_kernel_is_proved(chip: str, mask: str) -> None:
     assert bench.compile(bench.schedule).findings == ()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 300])
 def test_turns(count: int) -> None:
     """The dearest first, of equal ones that in front, against a sort of pairs."""

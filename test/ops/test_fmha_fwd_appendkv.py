@@ -63,7 +63,7 @@ def run(chip: str, keys: Keys, queries: float = 1) -> dict[str, Any]:
     return dict(result.outputs)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("chip", "keys"),
     [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)],

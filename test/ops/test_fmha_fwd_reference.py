@@ -181,6 +181,7 @@ def test_tolerances_admit_a_flash_kernel_and_no_missing_key(dtype: str, sq: int,
     assert not compare("lse", lse, reference["lse"], tolerances["lse"]).ok
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", all_targets(), ids=str)
 def test_default_kernels(target) -> None:
     listed = FMHA.kernels(target)
@@ -207,6 +208,7 @@ def test_default_kernels(target) -> None:
         assert FmhaFwdSpec.from_json(spec.to_json()) == spec
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", all_targets(), ids=str)
 def test_every_pair_of_head_sizes_has_a_kernel(target) -> None:
     for d in range(8, 257, 8):

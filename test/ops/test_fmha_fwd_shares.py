@@ -112,6 +112,7 @@ def test_numbers(chip: str, keys: Keys) -> None:
     outcome(UNIFIED, chip, {**keys, "balanced": 1})
 
 
+@pytest.mark.full
 def test_memory_may_hold_other_lengths() -> None:
     """One kernel and one launch serve all of as many queries and sequences."""
     keys = {**SKEWED, "sk": 1500, "sq": 4, "balanced": 1}

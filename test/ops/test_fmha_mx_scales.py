@@ -88,6 +88,7 @@ def test_schedules_are_refused(d: int) -> None:
         assert bool(FMHA.validate(FMHA.spec(problem, GFX950), GFX950)) == (schedule in REFUSED[d]), schedule
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["q_scales", "k_scales", "v_scales"])
 def test_a_scale_of_a_neighbour_does_not_pass(name: str) -> None:
     """With all scales of an array moved by one place, results of the right ones are wrong."""

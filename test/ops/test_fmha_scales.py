@@ -167,7 +167,7 @@ PROVED: list[tuple[Any, Keys]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "operator", "keys", "schedule"), [
     *((chip, *one, "qr") for one, chip in zip(PROVED, ("gfx942", "gfx950") * 2, strict=True)),
     *(pytest.param(chip, *one, schedule, marks=pytest.mark.full)

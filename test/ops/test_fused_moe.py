@@ -132,6 +132,7 @@ def test_layers(chip: str, number: int) -> None:
     run(name, chip, **keys)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "number"), [
     pytest.param(chip, number, marks=[] if (chip, number) in FEW_CONVERTED else [pytest.mark.full])
     for chip, number in itertools.product(CHIPS, range(len(CONVERTED)))
@@ -236,7 +237,7 @@ def test_no_zeros_where_entries_may_be_left_out(keys: dict[str, Any]) -> None:
     run("moe_layer", "gfx942", {"logits": logits}, **given, logits="f32")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.full
 @pytest.mark.parametrize("keys", [{"reduction": "rounded"}, {"dtype": "i8"}, {"between": "lds"}], ids=str)
 def test_a_mask_that_names_more_experts_than_have_matrices(keys: dict[str, Any]) -> None:
     """Those behind the last count as none: their entries are neither written nor read."""

@@ -45,7 +45,7 @@ def test_the_reference_is_that_of_scaled_numbers() -> None:
     np.testing.assert_allclose(GATED.reference(problem, arrays)["c"], gate - 2 * up, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.full
 @pytest.mark.parametrize("chip", CHIPS)
 def test_schedules_are_proved(chip: str) -> None:
     target = get_target(chip)

@@ -14,6 +14,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("mfma", "keys"), CASES)
 def test_products(mfma: str, keys: dict[str, Any]) -> None:
     agree("gemm", "gfx950", mfma=mfma, **keys)

@@ -68,6 +68,7 @@ def test_the_reference_is_the_product_of_what_integers_stand_for(zeros: int) -> 
     np.testing.assert_allclose(INT4.reference(problem, arrays)["c"], wanted, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("dtype", "zeros"), [("bf16", 0), ("f16", 1)])
 def test_nothing_is_promised_of_scales_that_overflow_with_the_largest_integer(dtype: str, zeros: int) -> None:
     """0 times such a scale is NaN where the chip takes integers less an offset."""
@@ -141,7 +142,7 @@ def test_nothing_is_promised_where_a_scale_is_not_finite(value: float) -> None:
 
 
 @pytest.mark.parametrize("shuffled", [0, 32])
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_schedules_are_proved(chip: str, shuffled: int) -> None:
     target = get_target(chip)
@@ -213,6 +214,7 @@ def test_every_integer_is_rounded_once(chip: str, keys: dict[str, Any]) -> None:
     np.testing.assert_array_equal(found.T, exact.astype(arrays["a0"].dtype).astype(np.float32))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "chip", [pytest.param(chip, marks=() if chip == "gfx942" else pytest.mark.full) for chip in CHIPS]
 )

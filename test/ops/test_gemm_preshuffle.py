@@ -94,7 +94,7 @@ def test_a_wave_reads_whole_tiles(chip: str, dtype: str, columns: int) -> None:
             assert read[0] % (64 * vector) == 0 and (read == read[0] + np.arange(64 * vector)).all()
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "fp8", "i8"])
 def test_machine_code(chip: str, dtype: str) -> None:
@@ -179,6 +179,7 @@ MANY: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "chip", "keys"), [pytest.param(*one, marks=[pytest.mark.full] * (at > 1)) for at, one in enumerate(MANY)]
 )

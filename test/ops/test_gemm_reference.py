@@ -73,6 +73,7 @@ def _accumulated_in_f32(a: np.ndarray, b: np.ndarray, out: type) -> np.ndarray:
     return total.astype(out)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("out", "numpy_out"), [("f16", np.float16), ("f32", np.float32)])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 97), (37, 41, 300), (64, 64, 1024)])
 def test_tolerance_admits_f32_sums_and_nothing_coarser(shape: tuple[int, int, int], out: str, numpy_out: type) -> None:
@@ -110,6 +111,7 @@ def test_tolerance_is_ck_tiles_rule() -> None:
     assert tolerance.atol == 2.0**13 * 2.0**-11  # the largest result is 8192
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", all_targets(), ids=str)
 def test_default_kernels(target) -> None:
     specs = GEMM.kernels(target)

@@ -102,6 +102,7 @@ def test_no_schedule_spills(schedule: str, dtype: str, layout: str) -> None:
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0), spec.name
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["f16", "fp8"])
 def test_only_what_is_kept_counts(dtype: str) -> None:
     """Infinities and NaN of B meet the elements that A has, zeros among them, and no others."""
@@ -182,6 +183,7 @@ def test_what_is_sparse_already_comes_back() -> None:
     assert spread(*compress(x), 12)[1].tolist() == [0] * 8 + [1, 0, 0, 5]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx942", {}),
     ("gfx90a", {"dtype": "i8", "k": 71, "lda": 41, "ld_index": 11, "stride": 73}),

@@ -166,6 +166,7 @@ def test_weights_of_special_scores(chip: str) -> None:
     np.testing.assert_allclose(found[:-2], expected[:-2], rtol=2e-3, atol=1e-6)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "dtype", "tiny"), [("gfx942", "f32", {"k": 1e-44}), ("gfx90a", "f16", {"v": 1e-5})])
 def test_denormals_are_within_the_bound(chip: str, dtype: str, tiny: dict[str, float]) -> None:
     """Scores with few digits, as denormals have, and values that gfx90a takes for zero."""

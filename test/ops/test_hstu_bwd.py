@@ -86,6 +86,7 @@ def weights_of(problem: Any, q: Any, k: Any, bias: Any, targets: int) -> Any:
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("weights", ["silu", "softmax"])
 @pytest.mark.parametrize(("mask", "more"), [
     ({}, {"bias": "one", "dbias": 1}), ({"window": 3, "full": 2, "context": 1}, {"dropout": 0.3}),

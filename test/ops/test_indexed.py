@@ -42,6 +42,7 @@ def test_sums_of_the_reference(m: int, n: int, along: str, exclusive: bool, seed
     np.testing.assert_array_equal(found["totals"], np.array([sum(line) for line in lines], np.int64).astype(np.int32))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(
     "keys",
@@ -84,7 +85,7 @@ def test_requests_that_are_refused(operator: Any, keys: dict[str, Any], words: s
     assert words in str(error.value)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx90a", {"m": 5, "n": 300}), ("gfx942", {"m": 3, "n": 1000, "dtype": "f16", "stride": 1008}),
     ("gfx950", {"m": 7, "n": 257, "dtype": "f32"}), ("gfx942", {"m": 2, "n": 0}), ("gfx950", {"m": 0, "n": 4}),

@@ -28,6 +28,7 @@ def run(chip: str, lists: dict[str, Array], **keys: Any) -> Array:
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("local", [False, True])
 def test_lists_of_a_routing(chip: str, local: bool) -> None:

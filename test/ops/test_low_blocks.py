@@ -104,7 +104,7 @@ def test_choices_of_others_spill_nothing(
     assert (found.vgpr_spill_count, found.sgpr_spill_count) == (0, 0)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.full
 @pytest.mark.parametrize(("chip", "keys", "other"), [
     ("gfx90a", {"m": 64, "n": 2048, "k": 2048, "dtype": "f32"}, {"block": (16, 16, 64), "wave": (1, 1)}),
     ("gfx942", {"m": 64, "n": 2048, "k": 2048}, {"block": (16, 16, 128), "wave": (1, 1), "split_k": 1}),
@@ -152,7 +152,7 @@ def test_rounds_and_what_is_read_again_take_time() -> None:
     assert many.cycles("compv4", 1, GFX942) > msgspec.structs.replace(many, few=True).cycles("compv4", 1, GFX942)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.full
 @pytest.mark.parametrize(("chip", "keys", "share"), [
     ("gfx90a", {"m": 512, "n": 512, "k": 512}, 0.5),
     ("gfx942", {"m": 1405, "n": 657, "k": 128, "dtype": "fp8"}, 0.75),

@@ -73,6 +73,7 @@ def test_streams_are_read_and_written_once(name: str, chip: str) -> None:
     assert read == sum(least.values())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx950"])
 def test_rows_are_read_once_for_sums_and_squares(chip: str) -> None:
     """The first kernel of `mhc`, of two blocks of columns; the parts of sums are written, and nothing else."""

@@ -148,6 +148,7 @@ def test_spills(chip: str, unit: int, keys: dict[str, Any]) -> None:
             assert (found.vgpr_spill_count, found.sgpr_spill_count) == (0, 0), spec.name
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("chip", "dtype", "unit"), [
     pytest.param(chip, dtype, unit, marks=[] if (dtype, unit) == ("i8", 128) else [pytest.mark.full])
     for chip, dtype, unit in itertools.product(CHIPS, ("i8", "fp8"), (16, 32, 64, 128))

@@ -56,7 +56,7 @@ def test_gemm_schedules_with_small_blocks(number: int) -> None:
         agree("gemm", chip, m=64, n=64, k=k, dtype=dtype, schedule=schedule, **pitches)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("k", [1, 63, 65, 449])
 @pytest.mark.parametrize("schedule", ["unpipelined", "compv3", "compv4"])
@@ -111,7 +111,7 @@ def test_fmha_fwd(chip: str, dtype: str, d: int) -> None:
     agree("fmha_fwd", chip, b=1, h=2, sq=150, sk=203, d=d, dtype=dtype, lse=1)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize(("sq", "sk"), [(128, 128), (1, 130), (200, 70), (70, 200), (257, 1)])
 def test_fmha_fwd_masks(mask: str, sq: int, sk: int) -> None:
@@ -119,7 +119,7 @@ def test_fmha_fwd_masks(mask: str, sq: int, sk: int) -> None:
     agree("fmha_fwd", "gfx942", b=1, h=1, sq=sq, sk=sk, d=64, mask=mask, lse=1)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("layout", ["bhsd", "bshd"])
@@ -129,7 +129,7 @@ def test_fmha_fwd_heads(chip: str, dtype: str, layout: str) -> None:
     agree("fmha_fwd", chip, sq=40, sk=100, **keys)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("sq", "sk"), [(128, 256), (127, 63), (129, 65), (1, 1)])
 def test_fmha_fwd_lengths(chip: str, sq: int, sk: int) -> None:
@@ -137,7 +137,7 @@ def test_fmha_fwd_lengths(chip: str, sq: int, sk: int) -> None:
     agree("fmha_fwd", chip, sq=sq, sk=sk, d=64, lse=1)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("d", "dv"), [(8, 8), (40, 72), (64, 128), (200, 96)])
 def test_fmha_fwd_channels(d: int, dv: int) -> None:
     """Head dimensions that no tile has exactly."""
@@ -153,7 +153,7 @@ def test_fmha_fwd_fp8(chip: str, d: int) -> None:
     agree("fmha_fwd", chip, b=1, h=2, sq=150, sk=203, d=d, dtype="fp8", lse=1, **scales)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("out", ["bf16", "f16", "f32"])
 @pytest.mark.parametrize("mask", MASKS)

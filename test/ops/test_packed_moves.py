@@ -30,7 +30,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "chip", "keys"), CASES)
 def test_moves(name: str, chip: str, keys: dict[str, Any]) -> None:
     checked(name, chip, keys)

@@ -83,7 +83,7 @@ def test_numpy_knows_the_formats(dtype: str) -> None:
     assert pack_values(np.zeros((0, 8)), dtype).shape == (0, BITS[dtype])
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @formats
 @chips
 def test_every_code_both_ways(dtype: str, chip: str) -> None:

@@ -67,7 +67,7 @@ def full(cases: list[tuple[str, Keys]]) -> list[Any]:
     return [pytest.param(*one, marks=pytest.mark.full) for one in cases]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "keys"), [*OF_MEANS, *full(WIDE_MEANS)], ids=str)
 def test_numbers_of_means(chip: str, keys: Keys) -> None:
     checked("block_means", chip, keys)
@@ -154,7 +154,7 @@ def alike_blocks(counts: list[int], size: int) -> Array:
     return rows
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("wanted", "taken"), [
     ({"topk": 0.25}, [1, 4]), ({"topk": 0.5}, [1, 4, 5, 7]), ({"topk": 0.75}, [0, 1, 2, 4, 5, 7]),

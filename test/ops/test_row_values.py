@@ -200,6 +200,7 @@ def test_rows_beyond_two_to_the_31_elements(name: str, stride: int) -> None:
     assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("base", [2, 4, 8])
 @pytest.mark.parametrize(("name", "options"), [
     ("layernorm2d", {"add": "store", "bias": 1}), ("softmax", {"mask": 1}), ("smoothquant", {}),

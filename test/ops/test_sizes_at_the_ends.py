@@ -78,7 +78,7 @@ EMPTY: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("name", "keys"), EMPTY)
 def test_what_has_no_elements_touches_nothing(name: str, keys: dict[str, Any]) -> None:
     """Under all checkers, and compared with the reference; nothing to launch where no output has elements."""
@@ -94,6 +94,7 @@ def test_what_has_no_elements_touches_nothing(name: str, keys: dict[str, Any]) -
         assert not result.plan.steps
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "keys", "words"),
     [
@@ -128,6 +129,7 @@ def test_steps_of_a_reduction_are_no_workgroups() -> None:
     assert not operator.mismatches(problem, operator.spec(problem, target), target)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_size_is_read_or_refused(name: str) -> None:
     """Each key of a size at its ends, alone and with all others small: a problem with a launch, or a RequestError."""

@@ -53,7 +53,7 @@ WIDE = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "keys"), CASES)
 def test_numbers(chip: str, keys: Keys) -> None:
     checked("ssd_fwd", chip, keys)
@@ -65,7 +65,7 @@ def test_numbers_of_all_kinds(chip: str, keys: Keys) -> None:
     agree("ssd_fwd", chip, **keys)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_block_computes_the_same(block: tuple[int, int], schedule: str) -> None:
@@ -162,6 +162,7 @@ def test_a_state_goes_on_where_it_was_left() -> None:
         assert (np.abs(found.astype(np.float64) - exact) <= limit).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("layout", ["bshd", "bhds"])
 def test_strides(layout: str) -> None:
     """Heads in front of rows or behind them, with gaps, also of the numbers of places."""

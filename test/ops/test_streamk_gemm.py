@@ -81,6 +81,7 @@ def test_products_that_are_shared(chip: str, number: int, reduction: str) -> Non
     outputs(chip, checks="all", **keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("reduction", ["linear", "tree"])
 def test_workgroups_that_do_not_share_do_nothing_more(reduction: str) -> None:
     """Of as many as the chip holds, where few pay for a block: behind their whole blocks the others have no step."""
@@ -214,6 +215,7 @@ def test_sharers_of_a_request() -> None:
         assert STREAM.shares(problem, STREAM.spec(problem, GFX942), GFX942).sharers == wanted
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("reduction", ["linear", "tree"])
 def test_sums_of_others_are_on_their_way_while_the_next_are_waited_for(reduction: str) -> None:
     """In the loop that adds them: loads, then the wait for a flag, then additions."""
@@ -288,6 +290,7 @@ def test_distances_between_loads_of_pairs_spill_nothing(chip: str) -> None:
     assert kernel.code_object.kernel(kernel.kernel_name).metadata.sgpr_spill_count == 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("schedule", ["async", "async_late"])
 def test_copies_to_lds_leave_scalar_registers(schedule: str) -> None:
     """Turns read arguments again around a loop that copies to LDS, where blocks do not divide the sizes."""
@@ -331,6 +334,7 @@ def test_a_block_beside_which_sums_of_others_have_no_room_is_refused() -> None:
         make_plan(STREAM, problem, GFX942)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("schedule", ["async_wide_carried", "async_wide_last"])
 def test_slots_are_told_apart_without_a_run(schedule: str) -> None:
     """Six arrangements of slots, in a loop within the loop over blocks: a launch of one step clears no other."""

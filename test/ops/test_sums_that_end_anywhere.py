@@ -18,6 +18,7 @@ from ckmlir.targets import get_target
 BLOCK = (128, 128, 64)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "name", "keys", "vector", "scalar"), [
     ("gfx942", "gemm", {"m": 4096, "n": 4096, "k": 1001, "layout": "CRR"}, 32, 15),
     pytest.param("gfx950", "gemm", {"m": 4096, "n": 4096, "k": 1001, "layout": "CRR"}, 0, 30, marks=pytest.mark.full),
@@ -42,6 +43,7 @@ def test_rows_behind_the_end_are_not_compared(
     assert 32 * mix["salu"] <= scalar * mix["mfma"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), [
     ("gfx942", {"m": 136, "n": 72, "k": 67, "layout": "CRR", "block": BLOCK}),
     ("gfx950", {"m": 33, "n": 35, "k": 130, "layout": "CRR"}),

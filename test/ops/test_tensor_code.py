@@ -55,7 +55,7 @@ REDUCTIONS: list[tuple[str, Keys]] = [
 ]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), [*DEFAULTS, *REDUCTIONS])
 def test_no_spills(name: str, keys: Keys, chip: str) -> None:
@@ -79,7 +79,7 @@ def test_gelu_chooses_no_sign() -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), DEFAULTS)
 def test_sixteen_bytes_an_access(name: str, keys: Keys, chip: str) -> None:
@@ -94,7 +94,7 @@ def test_reductions_load_sixteen_bytes(name: str, keys: Keys, chip: str) -> None
     assert set(mnemonics(compiled(name, chip, keys), "buffer_load")) == {"buffer_load_dwordx4"}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f16", "f32", "i8"])
 @pytest.mark.parametrize(

@@ -222,6 +222,7 @@ def call_of(name: str) -> str:
     return f"{name}(a, b)" if name in ("maximum", "minimum", "leaky_relu", "elu", "swiglu") else f"{name}(a)"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", function_names())
 def test_function(name: str) -> None:
     """Every function that an expression may name, within the bound that its operations give."""
@@ -302,6 +303,7 @@ def test_numbers_that_do_not_fit_saturate() -> None:
         np.testing.assert_array_equal(y.astype(np.float64), [expected])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "keys"), [
     ("elementwise", {"op": "0.5 - 1e30", "shape": (3, 70)}),
     ("elementwise", {"op": "300", "dtype": "i8", "shape": (70,)}),

@@ -182,6 +182,7 @@ def test_reading_k_above_pv_races_with_the_partner_group() -> None:
     assert attention().compile(in_phase, code=False).findings == ()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("out_of_phase", [True, False])
 def test_the_checker_refuses_the_read_that_races_with_the_partner_group(out_of_phase: bool) -> None:
     """In the scheduled kernel, the reads moved up over one barrier: refused, naming the groups and both lines. Without

@@ -134,6 +134,7 @@ def test_what_is_no_problem_or_operator_is_refused(device: Device) -> None:
         Executable(name, GEMM, problem)
 
 
+@pytest.mark.one_in(2)
 def test_a_specification_of_the_users(device: Device) -> None:
     """Any that is valid and covers the problem."""
     problem = GEMM.problem(m=64, n=64, k=64)

@@ -57,6 +57,7 @@ def exercise(device: Device) -> None:
     device.unload(module)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("function", EXERCISED)
 def test_every_code_at_every_call(driver: DriverDouble, function: str) -> None:
     for code, kind in {**CODES, **UNLISTED}.items():

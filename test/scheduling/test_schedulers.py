@@ -34,6 +34,7 @@ def bench(arch: str = "gfx942", operator: str = "gemm", **keys: object) -> Workb
     return Workbench.of(found, found.spec(found.problem(**keys), target), target)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("buffers", [1, 2])
 @pytest.mark.parametrize("name", [name for name in SCHEDULERS if name != "ping_pong"])
 def test_dependences_are_kept(name: str, buffers: int) -> None:

@@ -37,7 +37,7 @@ def test_every_feature_has_a_form():
     assert set(FORMS) | NO_INSTRUCTION == set(FEATURES)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @installed_tools.needs("llvm-mc", "which chip has which instruction is not cross-checked")
 @pytest.mark.parametrize("feature", FORMS)
 @pytest.mark.parametrize("target", all_targets(), ids=str)

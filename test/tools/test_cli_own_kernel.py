@@ -41,6 +41,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("command", [["run"], ["check"], ["time"], ["bench"], ["timeline", "-o", "page.html"],
                                      ["compile", "-o", "k.hsaco"]])  # fmt: skip
 def test_a_schedule_written_out(
@@ -104,6 +105,7 @@ def test_an_operator_without_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
     assert status == 2 and "has no loop to schedule" in err
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_stage_compiles_to_the_same_code(capsys: pytest.CaptureFixture[str], kept: Path, stage: str) -> None:
     output = kept / f"from_{stage}.hsaco"

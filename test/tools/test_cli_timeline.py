@@ -57,6 +57,7 @@ def test_other_numbers_for_the_model(capsys: pytest.CaptureFixture[str], tmp_pat
     assert cycles[1] > cycles[0] * 1.02
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("workgroups", "waves"), [("1", 4), ("3", 12), ("all", 4)])
 def test_workgroups_of_a_compute_unit(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, workgroups: str, waves: int

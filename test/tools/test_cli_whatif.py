@@ -80,7 +80,7 @@ def test_another_share_of_the_work_is_said(capsys: pytest.CaptureFixture[str]) -
     assert rows[1]["remark"] == "2 workgroups instead of 1, so only cycles of the launch compare"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -68,6 +68,7 @@ def test_a_command_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "arith.muli" in small.read_text()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "words, message",
     [
