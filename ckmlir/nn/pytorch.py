@@ -23,6 +23,7 @@ from ckmlir.nn.pytorch_convolutions import BY_NAME
 from ckmlir.nn.pytorch_gradients import GRADIENTS, without_gradient
 from ckmlir.nn.pytorch_norms import RUN, STATISTICS, before_autograd, recorded_norm
 from ckmlir.nn.pytorch_schemas import SCHEMAS
+from ckmlir.ops.request import whole
 from ckmlir.runtime.device import DeviceError
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
@@ -43,7 +44,7 @@ def _arguments(name: str) -> dict[str, str]:
 def recorded(name: str, call: BoundArguments) -> Any:
     """A call of a function as one of the operator of its name, which PyTorch records.
 
-    Raises NoGradient for an argument that the operator does not take.
+    Raises NoGradient for an argument that the operator does not take, DeviceError for one of another type.
     """
     given = dict(call.arguments)
     named = f"{name}{BY_NAME}" if isinstance(given.get("padding"), str) else name
@@ -60,6 +61,8 @@ def recorded(name: str, call: BoundArguments) -> Any:
             raise NoGradient(f"{name}: tensors require gradients, which it does not have with {told}")
         elif taken[what] == "str" and not isinstance(value, str):
             raise DeviceError(f"{name}: {what}={shown(value)}: expected a text")
+        elif taken[what] == "int" and whole(value) is None:
+            raise DeviceError(f"{name}: {what}={shown(value)}: expected a whole number")
         elif taken[what] in NUMBERS and isinstance(value, Sequence):
             given[what] = torch.tensor(numbers(what, value), dtype=torch.int32)
         elif taken[what] in NUMBERS and not isinstance(value, torch.Tensor):

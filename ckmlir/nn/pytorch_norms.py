@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ckmlir import nn
-from ckmlir.nn.rows import NO_SUM
+from ckmlir.nn.rows import NO_SUM, lengths_of
 from ckmlir.runtime.device import DeviceError
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
@@ -41,7 +41,7 @@ def _with_stats(name: str) -> Callable[..., Any]:
         saved = (
             x.new_empty(_outer(x, normalized_shape), dtype=torch.float32) for _ in range(STATISTICS[name])
         )
-        return torch.empty_like(x), x.new_empty((0,) if residual is None else x.shape), *saved
+        return x.new_empty(x.shape), x.new_empty((0,) if residual is None else x.shape), *saved
 
     return fake
 
@@ -65,7 +65,7 @@ def _statistics(name: str) -> Callable[..., Any]:
 def _gradients_of_norm(dy: Any, x: Any, *others: Any, **options: Any) -> Any:
     """Of rows and columns, without elements."""
     shape = x.shape[len(_outer(x, options.get("normalized_shape"))) :]
-    return torch.empty_like(x), x.new_empty(shape)
+    return x.new_empty(x.shape), x.new_empty(shape)
 
 
 def _gradients_of_layer_norm(dy: Any, x: Any, *others: Any, **options: Any) -> Any:
@@ -100,11 +100,11 @@ RUN = {f"{name}{WITH_STATS}": _statistics(name) for name in STATISTICS}
 
 
 def recorded_norm(name: str, given: Mapping[str, Any], wants_sum: bool) -> Any:
-    """A call of a norm as PyTorch records it. Raises DeviceError for a sum of nothing."""
+    """A call of a norm as PyTorch records it. Raises DeviceError for a sum of nothing, and for a shape that is none."""
     if wants_sum and given.get("residual") is None:
         raise DeviceError(NO_SUM)
     shape = given.get("normalized_shape")
-    listed = {} if shape is None else {"normalized_shape": [shape] if isinstance(shape, int) else list(shape)}
+    listed = {} if shape is None else {"normalized_shape": list(lengths_of(shape))}
     found = getattr(torch.ops.ckmlir, f"{name}{WITH_STATS}")(**{**given, **listed})
     return found[:2] if wants_sum else found[0]
 

@@ -30,8 +30,8 @@ def _with_shape_left_out(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @_with_shape_left_out
-@differentiable
 @checked
+@differentiable
 def layer_norm(
     x: Any,
     normalized_shape: int | Sequence[int] | None = None,
@@ -74,8 +74,8 @@ def layer_norm(
 
 
 @_with_shape_left_out
-@differentiable
 @checked
+@differentiable
 def rms_norm(
     x: Any,
     normalized_shape: int | Sequence[int] | None = None,
@@ -99,8 +99,8 @@ def rms_norm(
     return _normalized(call, "rmsnorm2d", given, shape, {"gamma": gamma}, eps, residual, return_sum, saved, out)
 
 
-@differentiable
 @checked
+@differentiable
 def softmax(
     x: Any, dim: int = -1, *, scale: float = 1.0, mask: Any = None, out: Any = None, stream: object = None
 ) -> Any:
@@ -240,11 +240,16 @@ def row_shape(x: Given, normalized: int | Sequence[int] | None) -> tuple[int, ..
         raise DeviceError("x: a number has no rows; expected at least one dimension")
     if normalized is None:
         return x.shape[-1:]
-    single = whole(normalized)
-    shape = numbers("normalized_shape", normalized) if single is None else (single,)
+    shape = lengths_of(normalized)
     if not shape or shape != x.shape[-len(shape) :]:
         raise DeviceError(f"normalized_shape={shape}: x has shape {x.shape}; expected its last dimensions")
     return shape
+
+
+def lengths_of(normalized: int | Sequence[int]) -> tuple[int, ...]:
+    """A normalized_shape as numbers. Raises DeviceError for what is none."""
+    single = whole(normalized)
+    return numbers("normalized_shape", normalized) if single is None else (single,)
 
 
 def columns(call: Call, x: Given, row: tuple[int, ...], what: str, array: Any, default: float) -> Given:

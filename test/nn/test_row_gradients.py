@@ -97,6 +97,22 @@ def test_operators_keep_gradients_in_compiled_graphs(session: nn.Session) -> Non
     assert {"ckmlir.softmax", "ckmlir.rms_norm", "ckmlir.layer_norm"} <= graphs[0]
 
 
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_results_are_packed_however_rows_lie(session: nn.Session, name: str) -> None:
+    """Also for PyTorch, which plans with their strides before they are there."""
+    x = torch.randn(5, 2, 32).half().transpose(0, 1)
+    statistics = {"layer_norm": 2, "rms_norm": 1}[name]
+    saved = [torch.rand(2, 5) for _ in range(statistics)]
+    for operator, given in ((f"{name}_with_stats", (x,)), (f"{name}_backward", (x, x, *saved))):
+        torch.library.opcheck(getattr(torch.ops.ckmlir, operator).default, given, test_utils=("test_faketensor",))
+
+
+def test_a_shape_of_any_library(session: nn.Session) -> None:
+    x = torch.randn(5, 32, requires_grad=True)
+    for shape in (np.int64(32), np.array([32]), torch.Size([32])):
+        assert torch.equal(nn.layer_norm(x, normalized_shape=shape), nn.layer_norm(x))
+
+
 def test_without_gradients_no_statistics_are_made(session: nn.Session) -> None:
     x = torch.randn(5, 32).half().requires_grad_()
     with torch.no_grad():
@@ -106,6 +122,7 @@ def test_without_gradients_no_statistics_are_made(session: nn.Session) -> None:
 
 def test_what_is_refused(session: nn.Session) -> None:
     x, one = normal(5, 32), np.ones(5, np.float32)
+    tensor = torch.ones(5, 32, requires_grad=True)
     for call, words in (
         (lambda: nn.layer_norm_backward(x[:3], x, one, one), "dy: "),
         (lambda: nn.layer_norm_backward(x, x, one[:4], one), "mean: "),
@@ -113,7 +130,12 @@ def test_what_is_refused(session: nn.Session) -> None:
         (lambda: nn.rms_norm_backward(x, x, one, dsum=x[:, :3]), "dsum: "),
         (lambda: nn.softmax_backward(x.astype(np.float32), x), "dy: "),
         (lambda: nn.softmax_backward(x, x, 2), "dim=2: "),
-        (lambda: nn.rms_norm(torch.ones(5, 32, requires_grad=True), return_sum=True), "return_sum: there is no"),
+        (lambda: nn.rms_norm(tensor, return_sum=True), "return_sum: there is no"),
+        (lambda: nn.rms_norm(tensor, eps="small"), "eps=small: expected a finite number"),
+        (lambda: nn.layer_norm(tensor, normalized_shape=3.5), "normalized_shape=3.5: expected whole numbers"),
+        (lambda: nn.layer_norm(tensor, 16), "normalized_shape=(16,): x has shape (5, 32)"),
+        (lambda: nn.softmax(tensor, 1.5), "softmax: dim=1.5: expected a whole number"),
+        (lambda: nn.softmax(tensor, scale=None), "scale=None: expected a finite number"),
     ):
         with pytest.raises(DeviceError) as caught:
             call()
