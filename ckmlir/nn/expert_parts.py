@@ -16,6 +16,7 @@ from ckmlir.nn.plain import checked, number, shown, word
 from ckmlir.nn.products import output_type
 from ckmlir.ops.dtypes import HALF_BYTES, POWER
 from ckmlir.ops.moe.routing import most_units
+from ckmlir.ops.request import RequestError
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime.device import DeviceError
 from ckmlir.targets.mfma import SCALED_BLOCK
@@ -279,8 +280,10 @@ def half_byte(packed: str) -> str:
 
 def expression_of(op: Any, usual: str, *, gated: bool) -> str:
     """What becomes of products: the usual, or an expression that is given. Raises DeviceError for one that is no text,
-    and for one that names other sums than there are.
+    and for one that names other sums than there are; RequestError for one that means nothing, or names anything else.
     """
+    from ckmlir.ops.tensors.expression import read_expression
+
     if op is None:
         return usual
     if not isinstance(op, str):
@@ -289,6 +292,10 @@ def expression_of(op: Any, usual: str, *, gated: bool) -> str:
     if wrong:
         able = "gate and up, since there are both" if gated else "acc, since there is no up"
         raise DeviceError(f"op={shown(op)}: it names {wrong[0]}; expected {able}")
+    try:
+        read_expression(op, ("gate", "up") if gated else ("acc",))
+    except RequestError as error:
+        raise RequestError(f"op: {error}") from None
     return op
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ckmlir import nn
 from ckmlir.ops.packing import unpack_values
+from ckmlir.ops.request import RequestError
 from ckmlir.runtime.device import DeviceError
 
 Put = Callable[[Array], Any]
@@ -142,6 +143,9 @@ def test_what_is_refused(session: nn.Session) -> None:
         ),
         (lambda: nn.expert_matmul(x, b, one, up=b, op="acc"), "it names acc; expected gate and up, since there are"),
         (lambda: nn.expert_matmul(x, b, one, op="silu(up)"), "it names up; expected acc, since there is no up"),
+        (lambda: nn.expert_matmul(x, b, one, op="acc * d0"), "op: there is no array 'd0' in the expression"),
+        (lambda: nn.expert_matmul(x, b, one, op="acc + d0", weighted=True), "op: there is no array 'd0'"),
+        (lambda: nn.expert_matmul(x, b, one, up=b, op="gate * beta"), "op: there is no array 'beta'"),
         (lambda: nn.expert_matmul(x, b, one, up=b[:3]), "up: shape (3, 24, 40); expected (4, 24, 40)"),
         (lambda: nn.expert_matmul(x, b, one, up_scale=smooth), "up_scale: there is no up; expected nothing"),
         (lambda: nn.expert_matmul(x, b, one, up=b, up_scale=smooth), "up_scale: matrices have scales, or none has"),
@@ -158,6 +162,6 @@ def test_what_is_refused(session: nn.Session) -> None:
         (lambda: nn.expert_matmul(x, b, replace(one, ids=one.ids[:5])), "sorted_ids: shape (5,); expected at least"),
     ]
     for call, words in calls:
-        with pytest.raises(DeviceError) as caught:
+        with pytest.raises((DeviceError, RequestError)) as caught:
             call()
         assert words in str(caught.value)
