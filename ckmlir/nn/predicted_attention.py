@@ -103,8 +103,8 @@ def sparge_attention(
         keys |= {"quantised": dtype_name("quantized", quantized), "scales": granularity, "out": result}
         keys |= {"v_dtype": arrays["v"].dtype}
         of_values = channel_scales(call, arrays["v"], v_scale)
-    elif v_scale is not None or dtype is not None:
-        raise DeviceError("v_scale, dtype: only with quantized; expected None")
+    elif v_scale is not None or dtype is not None or granularity != "block":
+        raise DeviceError("granularity, v_scale, dtype: only with quantized; leave them out")
     b, h, rows = (int(str(keys[name])) for name in ("b", "h", "sq"))
     shape = (*arrays["q"].shape[:3], arrays["v"].shape[3])
     keys |= {**_wanted(block_size, topk, cdfthreshd, simthreshd1), "smooth": smooth, "first": first}
