@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operator_runner import CHIPS, checked, named
+from operator_runner import CHIPS, checked, named, outcome
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
@@ -67,6 +67,24 @@ def test_a_wrong_step_does_not_pass() -> None:
     assert np.mean(np.asarray(free) > 0) < 1e-3
     wrong = {**right, "q": right["q"] + (right["q"] < 127)}
     assert not all(one.ok for one in check_outputs(QUANTIZE, problem, arrays, wrong, GFX942))
+
+
+@pytest.mark.parametrize("out", ["i8", "fp8"])
+def test_what_is_not_finite(out: str) -> None:
+    """NaN is in no maximum, and becomes 0 as i8; an infinity makes that of its block's scale, also of a difference."""
+
+    def spoilt(problem: Any, arrays: dict[str, Any]) -> dict[str, Any]:
+        x, shift = arrays["x"].copy(), arrays["shift"].copy()
+        x[0, 0, 3, 5], x[0, 0, 40, 7], x[0, 1, :32] = np.nan, np.inf, np.nan
+        x[0, 1, 33, 0], shift[0, 1, 0] = 3e38, -3e38
+        return {**arrays, "x": x, "shift": shift}
+
+    keys: Keys = {"s": 70, "d": 32, "block": 32, "dtype": "f32", "out": out, "shift": 1}
+    found = outcome(QUANTIZE, "gfx942", keys, prepared=spoilt).outputs
+    assert np.isinf(found["scales"]).tolist() == [[[False, True, False], [False, True, False]]]
+    q = found["q"].astype(np.float32)
+    assert [bool(np.isnan(one)) for one in (q[0, 0, 3, 5], q[0, 0, 40, 7], q[0, 1, 4, 5])] == [out == "fp8"] * 3
+    assert not np.nan_to_num(q[0, 1, :32]).any() and q[0, 0, 3].any() and q[0, 1, 64:].any()
 
 
 @pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(chip, marks=pytest.mark.full) for chip in CHIPS)])

@@ -199,7 +199,8 @@ def _quotients(problem: Problem, arrays: Mapping[str, Array], target: Target) ->
     """Rows over their scales (b, h, s, d), and the scales (b, h, blocks), in float64."""
     x = by_head(problem.layout, arrays["x"]).astype(np.float64)
     if problem.shift:
-        x = x - arrays["shift"].astype(np.float64)[:, :, None]
+        with np.errstate(invalid="ignore"):
+            x = in_f32(x - arrays["shift"].astype(np.float64)[:, :, None])
     room = problem.blocks * problem.block - problem.s
     padded = np.pad(np.abs(x), ((0, 0), (0, 0), (0, room), (0, 0)))
     by_block = padded.reshape(problem.b, problem.h, problem.blocks, problem.block * problem.d)
