@@ -175,6 +175,14 @@ def test_no_spills(name: str, dtype: str, n: int, chip: str) -> None:
         assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
 
 
+def test_rows_far_apart_have_as_many_waves() -> None:
+    """Where a workgroup takes a single row, since others would be out of reach."""
+    operator = find_operator("layernorm2d_bwd")
+    near, far = (operator.spec(operator.problem(m=1, n=8192, dtype="f32", **more), GFX942)
+                 for more in ({}, {"stride": 1 << 30}))  # fmt: skip
+    assert (near.rows, near.row_waves) == (far.rows, far.row_waves) == (1, 8)
+
+
 @pytest.mark.parametrize(
     ("name", "keys", "words"),
     [

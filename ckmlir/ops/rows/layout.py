@@ -132,7 +132,7 @@ def choose_layout(
     lanes = min(WAVE_SIZE, length // (align * row_waves))
     rows = max(WAVES // row_waves, 1) * (WAVE_SIZE // lanes)
     if rows * row_bytes > REACH:
-        rows, row_waves, length = 1, WAVES, max(length, WAVES * WAVE_SIZE * align)
+        rows, row_waves, length = 1, max(row_waves, WAVES), max(length, WAVES * WAVE_SIZE * align)
     return {
         "rows": rows, "length": length, "row_waves": row_waves, "streamed": streamed, "vector": align, "align": align,
         "base": base, "pad_m": m % rows != 0, "pad_n": n == 0 or n % length != 0,
