@@ -249,6 +249,21 @@ def test_blocks_of_two_cache_lines(chip: str, keys: dict[str, Any]) -> None:
     run(chip, **keys)
 
 
+@pytest.mark.parametrize(
+    "strip", ["7x3", "7x3x1x1x7", "1x3x1x1", "7x0x1x1", "7x3x1x1x0x0", "07x3x1x1", "7x3x1x1x50x7", "7x2000000000x1x1"]
+)
+def test_texts_that_are_no_strips(strip: str) -> None:
+    with pytest.raises(ValueError, match=strip):
+        DepthwiseSpec.parse(f"depthwise:2:padded:1:1:{strip}")
+
+
+def test_long_windows_have_no_strips() -> None:
+    """What they meet is not even listed."""
+    keys = {"n": 1, "g": 64, "c": 1, "k": 1, "image": (7,), "window": 10**4, "pads": 10**4 - 1, "right_pads": 0}
+    spec = OPERATOR.spec(OPERATOR.problem(**keys), GFX942)
+    assert spec.is_depthwise and DepthwiseSpec.parse(spec.windows).strip is None
+
+
 STRIPS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("gfx942", {"g": 126, "image": (5, 21), "op": "silu(acc) + d0", "d_kind": "full"}, "7x3x1x1"),
     ("gfx950", {"g": 40, "image": (7, 7), "window": 7, "pads": 3, "dtype": "bf16"}, "7x7x1x1x3x7"),

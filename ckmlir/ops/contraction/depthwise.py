@@ -30,6 +30,8 @@ REACHES = {1: "few", 2: "each"}
 """What a specification calls windows that reach beyond images and have few places, by `Embed.few`."""
 STRIPS = range(2, 17)
 """Positions of a strip."""
+WINDOWS = range(1, 33)
+"""Places along the last dimension of windows that strips may have; those that pay have fewer."""
 MOST_PLACES = 1 << 31
 """Of a window times a length of it."""
 
@@ -65,12 +67,12 @@ class Strip(Struct, frozen=True):
     def parse(text: str) -> Strip:
         """The inverse of `word`. Raises ValueError for other texts."""
         numbers = [int(one) if one.isdecimal() else -1 for one in text.split("x")]
-        left = numbers.pop(4) if len(numbers) == 6 else 0
-        if len(numbers) not in (4, 5) or min(numbers) < 1 or left < 0 or numbers[0] not in STRIPS:
+        if len(numbers) == 4:
+            numbers += [0, 0]
+        if len(numbers) != 6 or min(numbers[:4]) < 1 or numbers[0] not in STRIPS or numbers[1] not in WINDOWS:
             raise ValueError(text)
-        positions, window, stride, dilation, *image = numbers
-        found = Strip(positions, window, stride, dilation, left, image[0] if image else 0)
-        if not found.places:
+        found = Strip(*numbers)
+        if found.word != text or not found.places:
             raise ValueError(text)
         return found
 
@@ -182,9 +184,10 @@ class Depthwise(Struct, frozen=True):
         return Sliding(*(getattr(seen, name)[:-1] for name in PARAMETERS))
 
     def in_strips(self, positions: int) -> Depthwise | None:
-        """The same seen in strips of so many positions; None where these do not divide those along the dimension."""
+        """The same seen in strips of so many positions; None where these do not divide those along the dimension, or
+        windows are too long."""
         sliding = self.sliding
-        if not all(sliding.positions) or sliding.positions[-1] % positions:
+        if not all(sliding.positions) or sliding.positions[-1] % positions or sliding.window[-1] not in WINDOWS:
             return None
         strip = Strip(positions, sliding.window[-1], sliding.stride[-1], sliding.dilation[-1])
         return replace(self, strip=strip)
