@@ -236,5 +236,3 @@ def _by_name(what: str, given: Any) -> Mapping[str, Any]:
     if given is not None and not isinstance(given, Mapping):
         raise DeviceError(f"{what}: found {type(given).__name__}; expected a mapping of names to arrays")
     return given or {}
-
-
