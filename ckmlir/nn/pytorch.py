@@ -9,9 +9,10 @@ names in `ckmlir.nn`, with what PyTorch's schemas can say: attention always retu
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from inspect import BoundArguments
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckmlir import nn
 from ckmlir.nn.gradients import NoGradient
@@ -31,8 +32,30 @@ torch: Any = importlib.import_module("torch")  # typed alike whether it is insta
 NAMESPACE = "ckmlir"
 WITH_LOGARITHMS = ("attention", "attention_varlen")
 RUN_BESIDE = RUN | {BATCH_NORM_WITH_STATS: run_with_stats}
+"""What runs operators that no function has the name of."""
 NUMBERS = ("Tensor", "Optional[Tensor]")
 """Types of arguments that functions also take a list of numbers for."""
+
+
+class Recorded(NamedTuple):
+    """A function's call where its operator returns more than it does: that operator, the flag that asks for more, and
+    what gives the function's results, of the arguments and of the flag."""
+
+    operator: str
+    asked: str
+    call: Callable[[Mapping[str, Any], bool], Any]
+
+
+def _with_logarithms(name: str, given: Mapping[str, Any], wants_logarithms: bool) -> Any:
+    found = getattr(torch.ops.ckmlir, name)(**given)
+    return found if wants_logarithms else found[0]
+
+
+RECORDED = {
+    **{name: Recorded(name, "return_lse", partial(_with_logarithms, name)) for name in WITH_LOGARITHMS},
+    **{name: Recorded(name, "return_sum", partial(recorded_norm, name)) for name in STATISTICS},
+    BATCH_NORM: Recorded(BATCH_NORM_WITH_STATS, "return_stats", recorded_batch_norm),
+}
 
 
 def _arguments(name: str) -> dict[str, str]:
@@ -47,11 +70,9 @@ def recorded(name: str, call: BoundArguments) -> Any:
     Raises NoGradient for an argument that the operator does not take, DeviceError for one of another type.
     """
     given = dict(call.arguments)
-    named = f"{name}{BY_NAME}" if isinstance(given.get("padding"), str) else name
-    named = BATCH_NORM_WITH_STATS if name == BATCH_NORM else named
-    taken = _arguments(named if named in SCHEMAS else name)
-    wants_logarithms, wants_sum = given.pop("return_lse", False), given.pop("return_sum", False)
-    wants_stats = name == BATCH_NORM and given.pop("return_stats", False)
+    named, how = f"{name}{BY_NAME}" if isinstance(given.get("padding"), str) else name, RECORDED.get(name)
+    taken = _arguments(how.operator if how else named if named in SCHEMAS else name)
+    wants_more = how is not None and given.pop(how.asked, False)
     defaults = call.signature.parameters
     for what, value in list(given.items()):
         if value is None or value is defaults[what].default:
@@ -68,12 +89,7 @@ def recorded(name: str, call: BoundArguments) -> Any:
         elif taken[what] in NUMBERS and not isinstance(value, torch.Tensor):
             found = type(value).__name__
             raise DeviceError(f"{name}: tensors require gradients, and {what} is {found}; expected a tensor")
-    if name == BATCH_NORM:
-        return recorded_batch_norm(given, wants_stats)
-    if name in STATISTICS:
-        return recorded_norm(name, given, wants_sum)
-    found = getattr(torch.ops.ckmlir, name)(**given)
-    return found[0] if name in WITH_LOGARITHMS and not wants_logarithms else found
+    return how.call(given, wants_more) if how else getattr(torch.ops.ckmlir, name)(**given)
 
 
 def _run(name: str, parameters: Sequence[str]) -> Callable[..., Any]:
