@@ -102,8 +102,9 @@ def _backward(ctx: Any, dy: Any, *others: Any) -> Any:
         return (None,) * 9
     x, mean, inv_std, weight, y = ctx.saved_tensors
     bias, residual = ctx.beside
+    like = torch.ones_like(bias) if weight is None and bias is not None else weight  # as gradients of channels are
     dx, dweight, dbias = torch.ops.ckmlir.batch_norm_backward(
-        dy.contiguous(), x, mean, inv_std, weight, y, **ctx.options
+        dy.contiguous(), x, mean, inv_std, like, y, **ctx.options
     )
     through = dy if y is None else torch.where(y > 0, dy, 0)
     given = (None if there is None else one for one, there in ((dweight, weight), (dbias, bias)))

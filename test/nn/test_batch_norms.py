@@ -162,3 +162,12 @@ def test_what_pytorch_has_no_gradient_of(session: nn.Session) -> None:
         nn.batch_norm(x, ones, ones, return_stats=True)
     found, mean, _ = nn.batch_norm(x, None, None, training=True, return_stats=True)
     assert found.requires_grad and not mean.requires_grad
+
+
+def test_a_bias_alone_has_a_gradient_of_its_own_type(session: nn.Session) -> None:
+    """In f32 beside images of f16: a sum that f16 would round."""
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: its gradients are asked for")
+    x, bias = torch.from_numpy(normal(N, C, 33)), torch.zeros(C, requires_grad=True)
+    dy = torch.from_numpy(normal(N, C, 33))
+    nn.batch_norm(x, None, None, None, bias, training=True).backward(dy)
+    assert torch.allclose(bias.grad, dy.double().sum((0, 2)).float(), rtol=1e-6, atol=0)
