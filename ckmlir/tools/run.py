@@ -163,7 +163,7 @@ def _clean(checks: Collection[str], result: RunResult) -> Iterator[str]:
     """What the checkers looked at that found nothing; a run with findings has ended before."""
     if not checks:
         return
-    if result.kernel is None:
+    if not result.plan.kernels:
         yield "checked: nothing, since nothing was launched"
         return
     yield "nothing found by the checkers " + ", ".join(name for name in CHECKERS if name in checks)

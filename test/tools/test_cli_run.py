@@ -270,6 +270,19 @@ def test_a_clean_run_with_all_checks(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out.endswith("\nnothing found by the checkers race, wait\n")
 
 
+@pytest.mark.parametrize(("operator", "keys", "says"), [
+    ("fused_moe", ["t=2", "e=2", "topk=1", "hidden=16", "inter=0"], "nothing found by the checkers race"),
+    ("softmax", ["m=0"], "checked: nothing, since nothing was launched"),
+])  # fmt: skip
+def test_kernels_of_other_operators_count_as_checked(
+    operator: str, keys: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where there is nothing of its own to launch, as with experts that have nothing between their products."""
+    assert main(["run", operator, *keys, "--arch", "gfx942", "--device", "sim", "--check", "race"]) == 0
+    assert capsys.readouterr().out.endswith(f"\n{says}\n")
+
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
