@@ -368,4 +368,3 @@ def output_type(dtype: str, asked: str | None) -> str:
 
 def _sums(a: Given, b: Given) -> str:
     return f"rows of a have {a.shape[-1]} elements, columns of b {b.shape[-2]}; expected as many"
-

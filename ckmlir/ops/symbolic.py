@@ -377,5 +377,3 @@ def _has_value(text: str, value: Any) -> str:
         return f"{text} != {text}"
     number = repr(value) if math.isfinite(value) else f"float('{value!r}')"
     return f"({text} == {number} and copysign(1, {text}) == {math.copysign(1, value)})"
-
-

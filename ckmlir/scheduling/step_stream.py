@@ -268,5 +268,3 @@ class _Waits:
         self.done.update(new)
         allowed = {counter: self.issued[counter] - number for counter, number in new.items()}
         return [Issued("wait", memory=allowed.get(MEMORY), lds=allowed.get(LDS))]
-
-

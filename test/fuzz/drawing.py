@@ -121,5 +121,3 @@ def _simpler(trial: Trial) -> list[Trial]:
                     smaller = [*numbers[:place], number // 2, *numbers[place + 1 :]]
                     found.append(with_keys({**trial.keys, name: "x".join(map(str, smaller))}))
     return found
-
-
