@@ -253,7 +253,7 @@ def _matrices(
     `moe_gemm`, and its keys for scales. Raises DeviceError where they do not fit each other.
     """
     if len(both) == 1 and scales[1] is not None:
-        raise DeviceError("up_scale: there is no up; expected nothing")
+        raise DeviceError("up_scale: found without up; leave it out, or give up")
     inputs, words = dict[str, Given](), []
     for name, one, scale in zip(("b",) if len(both) == 1 else ("gate", "up"), both, scales, strict=False):
         inputs[name] = one.require(shape=both[0].shape, dtype=both[0].dtype).contiguous()
@@ -274,13 +274,13 @@ def common_word(words: Sequence[Sequence[str]]) -> str:
 
 
 def half_byte(packed: str) -> str:
-    """What the bytes of matrices of 4 bits hold. Raises DeviceError for what is no such type."""
+    """What the bytes of matrices of 4 bits hold. Raises DeviceError for other types."""
     return word("packed", packed, HALF_BYTES)
 
 
 def expression_of(op: Any, usual: str, *, gated: bool) -> str:
-    """What becomes of products: the usual, or an expression that is given. Raises DeviceError for one that is no text,
-    and for one that names other sums than there are; RequestError for one that means nothing, or names anything else.
+    """What becomes of products: the usual, or an expression that is given. Raises DeviceError if it is not a
+    text or names the sums of another form; RequestError if it cannot be read or names anything else.
     """
     from ckmlir.ops.tensors.expression import read_expression
 
@@ -290,7 +290,7 @@ def expression_of(op: Any, usual: str, *, gated: bool) -> str:
         raise DeviceError(f"op={shown(op)}: expected an expression, such as silu(gate) * up")
     wrong = re.search(r"\bacc\b" if gated else r"\b(gate|up)\b", op)
     if wrong:
-        able = "gate and up, since there are both" if gated else "acc, since there is no up"
+        able = "gate and up, the sums of both matrices" if gated else "acc, the sums of the only matrix"
         raise DeviceError(f"op={shown(op)}: it names {wrong[0]}; expected {able}")
     try:
         read_expression(op, ("gate", "up") if gated else ("acc",))

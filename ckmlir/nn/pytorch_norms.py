@@ -100,7 +100,8 @@ RUN = {f"{name}{WITH_STATS}": _statistics(name) for name in STATISTICS}
 
 
 def recorded_norm(name: str, given: Mapping[str, Any], wants_sum: bool) -> Any:
-    """A call of a norm as PyTorch records it. Raises DeviceError for a sum of nothing, and for a shape that is none."""
+    """A call of a norm as PyTorch records it. Raises DeviceError for return_sum without a residual, and
+    for a normalized_shape that is not made of whole numbers."""
     if wants_sum and given.get("residual") is None:
         raise DeviceError(NO_SUM)
     shape = given.get("normalized_shape")

@@ -221,7 +221,7 @@ def _normalized(
     return outputs.of(call.run(operator, keys, inputs, outputs.given, ("m",), in_place={"y": ("x", "residual")}))
 
 
-NO_SUM = "return_sum: there is no residual that x is added to; expected one, or take x"
+NO_SUM = "return_sum: found without a residual; give one, or take x, which is the sum"
 
 
 def whole_rows(x: Given, row: tuple[int, ...]) -> Given:

@@ -152,9 +152,9 @@ def test_what_layers_refuse(session: nn.Session) -> None:
         nn.moe(x, gate, None, down, logits, 2, biases=dict.fromkeys(("gate_bias", "down_bias"), normal(E, INTER)))
     with pytest.raises(DeviceError, match="op=3: expected an expression"):
         nn.moe(x, gate, up, down, logits, 2, op=3)
-    with pytest.raises(DeviceError, match=r"op=silu\(acc\): it names acc; expected gate and up, since there are both"):
+    with pytest.raises(DeviceError, match=r"op=silu\(acc\): it names acc; expected gate and up, the sums"):
         nn.moe(x, gate, up, down, logits, 2, op="silu(acc)")
-    with pytest.raises(DeviceError, match="it names gate; expected acc, since there is no up"):
+    with pytest.raises(DeviceError, match="it names gate; expected acc, the sums of the only matrix"):
         nn.moe(x, gate, None, down, logits, 2, op="silu(gate)")
     for other in ("scales", "biases"):
         with pytest.raises(DeviceError, match=f"{other}: found list; expected a mapping of names to arrays"):

@@ -381,7 +381,7 @@ Q = np.zeros((1, 4, 2, 32), np.float16)
         (lambda: nn.layer_norm(X, weight=nn.asarray(X[0])), "x (ndarray), weight (Array); expected those of one"),
         (lambda: nn.layer_norm(np.float16(1)), "x: float16 is not an array"),
         (lambda: nn.layer_norm(np.zeros((), np.float16)), "x: a number has no rows; expected at least one dimension"),
-        (lambda: nn.layer_norm(X, return_sum=True), "return_sum: there is no residual"),
+        (lambda: nn.layer_norm(X, return_sum=True), "return_sum: found without a residual"),
         (lambda: nn.softmax(np.ma.masked_array(X)), "a masked array: the mask would be ignored"),
         (lambda: nn.attention(Q, Q, Q, layout="bsh"), "layout=bsh: expected one of bshd, bhsd"),
         (lambda: nn.attention(Q, Q[0], Q), "k: shape (4, 2, 32); expected 4 dimensions"),

@@ -20,17 +20,16 @@ import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.attention.fmha_fwd_spec import WHOLE_TILES
-from ckmlir.ops.attention.head_strides import HeadStrides, by_head, checked_head_strides
+from ckmlir.ops.attention.head_strides import by_head
 from ckmlir.ops.attention.parts.block_lists import BlockSize
 from ckmlir.ops.attention.prediction import block_means
-from ckmlir.ops.attention.prediction.block_means import DTYPES
+from ckmlir.ops.attention.prediction.block_means import DTYPES, PLACE_KEYS, SIZE_KEYS, placed
 from ckmlir.ops.attention.prediction.block_means import OPERATOR as BLOCK_MEANS
 from ckmlir.ops.attention.problem import LEAST_SCALE
-from ckmlir.ops.attention.request_checks import check_counts
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator
 from ckmlir.ops.precision import UNIT, in_f32, through_jumps
-from ckmlir.ops.request import Choice, Flag, Integer, RequestError
+from ckmlir.ops.request import Choice, Integer, RequestError
 from ckmlir.ops.rows.quantization import largest, rounded
 from ckmlir.ops.scalars import ceil_div, i32, i64
 from ckmlir.ops.spec import Reason, Spec, no_such_float, not_a_choice, not_powers_of_two
@@ -87,27 +86,18 @@ class QuantizeHeads(Operator[Problem, QuantizeHeadsSpec]):
     name = "quantize_heads"
     spec_type = QuantizeHeadsSpec
     keys = (
-        Integer("b", 1, "batches"),
-        Integer("h", 2, "heads", minimum=1),
-        Integer("s", 1024, "rows of a head"),
+        *SIZE_KEYS,
         Integer("d", 128, "channels: a multiple of 16 up to 256", minimum=1, multiple=16),
         BlockSize("block", 128, "rows that share a scale", minimum=4, maximum=MOST_ROWS),
         Choice("dtype", "f16", "of x", DTYPES),
         Choice("out", "i8", "of q", OUT),
-        Choice("layout", "bhsd", "order of the dimensions in memory", ("bhsd", "bshd")),
-        Flag("shift", False, "rows come less a row of each head, such as their mean"),
-        HeadStrides("x_strides", None, "elements from one batch, head and row of x to the next", 3, array="x"),
+        *PLACE_KEYS,
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         if values["d"] % 16 or values["d"] > WHOLE_TILES[-1]:
             raise RequestError(f"d={values['d']}: expected {CHANNELS}")
-        check_counts(values["b"], values["h"], values["s"])
-        sizes = values["h"], values["s"], values["d"]
-        strides = checked_head_strides(
-            "x", values["layout"], values["b"], sizes, values["dtype"], values["x_strides"]
-        )  # fmt: skip
-        problem = Problem(**{**values, "x_strides": strides})
+        problem = Problem(**placed(values))
         self.arrays(problem)  # refuses what is too large
         return problem
 

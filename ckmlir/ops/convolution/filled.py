@@ -57,11 +57,11 @@ SAVED_BY_PRODUCT, SAVED_BY_LENGTH = 3.8e-9, 8.5e-3
 each multiplication, and for each element of a sum: what takes longer, loads of all or steps one behind the other.
 """
 LAUNCHES, BYTES_OF_MICROSECOND = 2.6, 4.3e6
-"""Microseconds of two copies of nothing, and what they read and write in one beyond that. Of 39 drawn convolutions of
-odd numbers of channels on gfx942 the choice takes 1.00 of the faster way on average, where a rule by positions and the
-lengths of sums took 1.14. It does not know the chip; in us on gfx90a, as they are and filled, 8 of 56 x 56, 63 to 256
-by 3 x 3, 108.3 and 65.5 (the rule left them), 32 of 224 x 224, 3 to 32 with strides of 2, 43.6 and 63.7 (it filled
-them).
+"""Microseconds of two copies of empty arrays, and bytes that copies read and write in each microsecond beyond that. Of
+39 drawn convolutions of odd numbers of channels on gfx942 the choice takes 1.00 of the faster way on average, where a
+rule by positions and the lengths of sums took 1.14. It does not know the chip; in us on gfx90a, as they are and filled,
+8 of 56 x 56, 63 to 256 by 3 x 3, 108.3 and 65.5 (the rule left them), 32 of 224 x 224, 3 to 32 with strides of 2, 43.6
+and 63.7 (it filled them).
 """
 
 

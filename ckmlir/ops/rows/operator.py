@@ -158,7 +158,7 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
         return self.options_type(**{name: choices[name] for name in field_names(self.options_type) or ()})
 
     def _absent(self, key: str, values: Mapping[str, Any]) -> str:
-        """Why there is no array whose rows this stride is of, and one choice with which there would be."""
+        """Says which array a stride belongs to that the request does not have, and a choice that would bring it."""
         for own in self.keys:
             for value in own.choices_of_all:
                 options = self._options({**values, own.name: value})

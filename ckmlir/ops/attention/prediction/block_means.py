@@ -89,31 +89,43 @@ class BlockMeansSpec(Spec):
         return min(self.block // rows, ELEMENTS * WAVES * WAVE_SIZE // (rows * channels))
 
 
+SIZE_KEYS = (
+    Integer("b", 1, "batches"),
+    Integer("h", 2, "heads", minimum=1),
+    Integer("s", 1024, "rows of a head"),
+)
+PLACE_KEYS = (
+    Choice("layout", "bhsd", "order of the dimensions in memory", ("bhsd", "bshd")),
+    Flag("shift", False, "rows come less a row of each head, such as their mean"),
+    HeadStrides("x_strides", None, "elements from one batch, head and row of x to the next", 3, array="x"),
+)
+"""Of rows of heads: how many there are, and how they lie and come."""
+
+
+def placed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a request with the strides of x. Raises RequestError for sizes and strides that do not fit."""
+    check_counts(values["b"], values["h"], values["s"])
+    sizes = values["h"], values["s"], values["d"]
+    strides = checked_head_strides("x", values["layout"], values["b"], sizes, values["dtype"], values["x_strides"])
+    return {**values, "x_strides": strides}
+
+
 class BlockMeans(Operator[Problem, BlockMeansSpec]):
     """The operator `block_means`, which the module's docstring describes."""
 
     name = "block_means"
     spec_type = BlockMeansSpec
     keys = (
-        Integer("b", 1, "batches"),
-        Integer("h", 2, "heads", minimum=1),
-        Integer("s", 1024, "rows of a head"),
+        *SIZE_KEYS,
         Integer("d", 128, "channels: a multiple of 8 (f32: 4) up to 256", minimum=1, multiple=8),
         BlockSize("block", 128, "rows of a block", minimum=32, maximum=MOST_ROWS),
         Choice("dtype", "f16", "of x", DTYPES),
-        Choice("layout", "bhsd", "order of the dimensions in memory", ("bhsd", "bshd")),
-        Flag("shift", False, "rows come less a row of each head, such as their mean"),
-        HeadStrides("x_strides", None, "elements from one batch, head and row of x to the next", 3, array="x"),
+        *PLACE_KEYS,
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         check_channels(values["d"], values["dtype"])
-        check_counts(values["b"], values["h"], values["s"])
-        sizes = (values["h"], values["s"], values["d"])
-        strides = checked_head_strides(
-            "x", values["layout"], values["b"], sizes, values["dtype"], values["x_strides"]
-        )  # fmt: skip
-        problem = Problem(**{**values, "x_strides": strides})
+        problem = Problem(**placed(values))
         self.arrays(problem)  # refuses what is too large
         return problem
 
