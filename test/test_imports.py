@@ -217,9 +217,9 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert run_python(f"import sys, ckmlir; print([name for name in {heavy} if name in sys.modules])") == "[]"
 
 
-def test_importing_the_package_is_fast() -> None:
-    code = "import time; start = time.perf_counter(); import ckmlir; print(time.perf_counter() - start)"
-    assert min(float(run_python(code)) for _ in range(3)) < 0.3
+def test_importing_the_package_reads_few_files() -> None:
+    code = "import sys; before = set(sys.modules); import ckmlir; print(sorted({*sys.modules} - before))"
+    assert run_python(code) == "['ckmlir']"
 
 
 def test_help_of_the_optimizer_loads_no_bindings() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from counted_calls import counted_calls
 
 from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.operator import Launch
@@ -166,29 +166,25 @@ def test_launches_know_the_compute_units_of_the_device(units: int, monkeypatch: 
         Executable(device, operator, operator.problem(m=100_000, n=64))
 
 
-def test_binding_takes_a_few_launches_time(driver: Any) -> None:
-    """The least of several repeats, of the thread's own time, in relation to a launch of the same device; sizes that
-    were bound before are looked up.
-    """
+def test_binding_calls_as_few_functions_as_a_launch(driver: Any) -> None:
+    """Sizes that were bound before are looked up. 77, 50 and 31 with Python 3.11."""
     device = open_device("hip", GFX942)
-    problems = [GEMM.problem(m=256 * number, n=256, k=64, block="128x128x64") for number in range(1, 1 + 3 * MOST)]
+    problems = [GEMM.problem(m=256 * number, n=256, k=64, block="128x128x64") for number in range(1, 3 + MOST)]
     first = Executable(device, GEMM, problems[0])
     memories = {array.name: device.allocate(array.nbytes) for array in GEMM.arrays(problems[0])}
     driver.runs_kernels = False
 
-    def seconds(call: Any, many: Sequence[Any]) -> float:
-        start = time.thread_time()
-        for problem in many:
-            call(problem)
-        return (time.thread_time() - start) / len(many)
+    def bind(problem: Any) -> int:
+        return counted_calls(lambda: first.bind(problem).close())
 
-    launching = min(seconds(lambda _: first.launch(memories), problems) for _ in range(4))
-    binding = min(seconds(lambda problem: first.bind(problem).close(), problems) for _ in range(4))
-    again = min(seconds(lambda problem: first.bind(problem).close(), problems[:MOST]) for _ in range(4))
+    first.launch(memories)
+    launching = counted_calls(lambda: first.launch(memories))
+    bind(problems[1])
+    binding, again = max(map(bind, problems[2:])), max(map(bind, problems[2:]))
     device.synchronize()
     first.close()
     device.close()
-    assert binding < 5 * launching and again < launching
+    assert 0 < again < binding < launching
 
 
 def test_problems_that_differ_by_a_sign_alone_are_told_apart() -> None:

@@ -7,18 +7,16 @@ import itertools
 import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from counted_calls import counted_calls
 from small_kernels import scale_code
 
 from ckmlir.ops import find_operator
 from ckmlir.runtime import open_device
-from ckmlir.runtime.compile_cache import compile_cached
 from ckmlir.runtime.executable import Executable
 from ckmlir.targets import get_target
 
@@ -117,42 +115,17 @@ event.record(stream)
     assert done.stdout.splitlines() == ["host function", "left {} []"]
 
 
-def test_a_launch_costs_little_more_than_hip_python(driver: Any) -> None:
-    """hip-python takes about 3.3 µs against a driver that does nothing, so that three times that are 10 µs.
-
-    The thread's own time and the least of many repeats leave out what else the machine does.
-    """
+def test_a_launch_calls_few_functions(driver: Any) -> None:
+    """103 to 105 with Python 3.10 to 3.13. That takes about three times what hip-python's own call takes."""
     operator = find_operator("gemm")
     problem = operator.problem(m=256, n=256, k=256)
     device = open_device("hip", GFX942)
-    spec = operator.spec(problem, GFX942)
-    gemm = Executable(device, operator, problem, compiled=compile_cached(operator, spec, GFX942))
+    gemm = Executable(device, operator, problem)
     memories = {array.name: device.allocate(array.nbytes) for array in operator.arrays(problem)}
-    stream, launch = device.create_stream(), operator.launch(problem, spec, GFX942)
     driver.runs_kernels = False
+    stream = device.create_stream()
     gemm(stream=stream, **memories)
     driver.settle()
-    structure = SimpleNamespace(hip=device.driver.hip.hip, kernel=device.kernel(gemm.loaded.module, spec.name))
-    packed = structure.kernel.pack([memories[one] if isinstance(one, str) else one for one in launch.arguments])
-
-    def alone() -> None:
-        structure.hip.hipModuleLaunchKernel(
-            structure.kernel.function, *launch.grid, *launch.block, 0, stream.handle, None, (packed,)
-        )
-
-    def least(call: Any) -> float:
-        times = []
-        for _ in range(15):
-            start = time.thread_time()
-            for _ in range(300):
-                call()
-            times.append(time.thread_time() - start)
-        return min(times)
-
-    driver.do_nothing("hipModuleLaunchKernel")
-    try:
-        assert least(lambda: gemm(stream=stream, **memories)) < 3 * least(alone)
-    finally:
-        driver.restore("hipModuleLaunchKernel")
+    assert 0 < counted_calls(lambda: gemm(stream=stream, **memories)) <= 110
     gemm.close()
     device.close()
