@@ -7,9 +7,9 @@ import functools
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -75,20 +75,39 @@ def unit_of(file: Path) -> str:
     return first.removesuffix(".py")
 
 
-def imports_of(file: Path) -> Iterator[tuple[str, int]]:
-    """Every imported module with its line: absolute names, deferred imports and `import_module("…")` included."""
-    for node in ast.walk(ast.parse(file.read_text(), str(file))):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}:{node.lineno}: imports are absolute in this project"
-            assert node.module
-            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
-        elif isinstance(node, ast.Call) and node.args:
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            text = _leading_text(node.args[0])
-            if called in ("import_module", "__import__") and text:
-                yield text, node.lineno
+class Import(NamedTuple):
+    """A module's absolute name, its line, and whether a function imports it, when it is called."""
+
+    name: str
+    line: int
+    deferred: bool
+
+
+@functools.cache
+def imports_of(file: Path) -> list[Import]:
+    """Every imported module, `import_module("…")` included."""
+    found = []
+    tree = ast.parse(file.read_text(), str(file))
+    within: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while within:
+        node, deferred = within.pop()
+        below = deferred or isinstance(node, ast.FunctionDef)
+        within += [(child, below) for child in ast.iter_child_nodes(node)]
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
+            found += [Import(name, node.lineno, deferred) for name in _imported(node, file)]
+    return found
+
+
+def _imported(node: ast.Import | ast.ImportFrom | ast.Call, file: Path) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"{file}:{node.lineno}: imports are absolute in this project"
+        assert node.module
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    text = _leading_text(node.args[0]) if called in ("import_module", "__import__") and node.args else ""
+    return [text] if text else []
 
 
 def _leading_text(node: ast.expr) -> str:
@@ -101,7 +120,7 @@ def _leading_text(node: ast.expr) -> str:
 def violations(file: Path) -> list[str]:
     unit = unit_of(file)
     found = []
-    for name, line in imports_of(file):
+    for name, line, _ in imports_of(file):
         parts = name.split(".")
         where = f"{file.relative_to(ROOT)}:{line}"
         if parts[0] in BINDINGS and unit not in ("mlir", "_irdl"):
@@ -122,9 +141,8 @@ def test_every_unit_has_a_row() -> None:
     assert units - set(ALLOWED) - MAY_IMPORT_ALL == set()
 
 
-@pytest.mark.parametrize("file", modules(), ids=lambda file: str(file.relative_to(PACKAGE)))
-def test_imports_follow_the_table(file: Path) -> None:
-    assert violations(file) == []
+def test_imports_follow_the_table() -> None:
+    assert [found for file in modules() for found in violations(file)] == []
 
 
 def test_no_imports_run_in_circles() -> None:
@@ -141,12 +159,9 @@ def _module(file: Path) -> str:
     return ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
 
 
-@functools.cache
 def _imported_at_once(file: Path) -> frozenset[str]:
     """What a module imports outside of its functions: each name, and where it is imported from."""
-    deferred = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)]
-    lines = {line for node in deferred for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-    names = {name for name, line in imports_of(file) if line not in lines}
+    names = {found.name for found in imports_of(file) if not found.deferred}
     return frozenset(names | {name.rpartition(".")[0] for name in names})
 
 

@@ -76,7 +76,7 @@ def test_every_field_belongs_to_one_part(name: str) -> None:
         hash(kernel.spec.signature())
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_specification_is_its_fields(name: str) -> None:
     """And nothing beside them, whatever was asked of it, so that a copy with other values has those alone."""
@@ -93,7 +93,7 @@ def test_a_specification_is_its_fields(name: str) -> None:
         assert spec.with_fields(other) == replace(spec, **other) != spec
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("count", [5, pytest.param(10, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", NAMES)
 def test_what_covers_a_problem_is_told_by_the_signature(name: str, count: int) -> None:
@@ -214,7 +214,7 @@ def odd(random: Random, value: object) -> object:
     return random.choice(ODD_VALUES[random.choice(kinds)])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_fields_of_any_values_are_read_and_validated_or_refused_in_words(name: str) -> None:
     """Files come from other versions and from hands: no check relies on what another one refuses."""
@@ -243,7 +243,7 @@ def with_foreign_text(value: object) -> list[object]:
     return []
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_kernel_that_is_read_has_an_identifier_that_reads_back(name: str) -> None:
     """Whatever text a field holds: the name is made of it, and the field is named where no kernel has such text."""

@@ -35,6 +35,7 @@ def chosen(one: Configuration) -> Selection:
     return dispatcher.select(one.operator, **one.keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("subject", sorted({one.subject for one in ALL}))
 def test_every_configuration_is_found(subject: str) -> None:
     for one in ALL:
@@ -65,7 +66,7 @@ FEW = by_default()
 PARAMETERS = [pytest.param(one, id=str(one), marks=() if one in FEW else pytest.mark.full) for one in ALL]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("one", PARAMETERS)
 def test_every_configuration_compiles_and_is_right(one: Configuration) -> None:
     found = chosen(one)

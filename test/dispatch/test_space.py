@@ -33,6 +33,7 @@ WRITTEN: dict[str, Any] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("count", [2, pytest.param(5, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", NAMES)
 def test_candidates_are_valid_compute_the_problem_and_begin_with_the_choice(name: str, count: int) -> None:
@@ -227,7 +228,7 @@ def test_padding_and_slices_follow_from_the_block(name: str, keys: dict[str, obj
     assert {cast(ContractionSpec, one.spec).pad for one in named.kernels} == {"mnk"}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_first_check_that_finds_something_says_what_validation_does(name: str) -> None:
     operator = find_operator(name)
@@ -284,7 +285,7 @@ def impossible(value: object) -> list[object]:
     return [[number] * len(value) for number in (0, -1, 1 << 40)] + one_less
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_no_kernel_has_is_dropped_with_a_reason(name: str) -> None:
     """Sizes of no elements, of less, or of more than memory has: they neither end in an error nor take long."""

@@ -157,6 +157,7 @@ def test_waits_are_partial(chip: str) -> None:
     assert "vmcnt(0)" not in max(re.split(r"\n\.LBB", compiled.assembly), key=lambda text: text.count("v_mfma"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_layout_is_swizzled_without_gaps(chip: str) -> None:
     """Copies can write the layouts chosen, and reads of a default tile lose little to bank conflicts."""

@@ -16,7 +16,7 @@ from program_drawing import Drawing
 from ckmlir.targets import get_target
 
 
-@pytest.mark.one_in(100)
+@pytest.mark.one_in(200)
 @pytest.mark.parametrize("seed", range(300))
 def test_a_drawn_program(seed: int) -> None:
     """Loads, arithmetic, reductions, scans, moves through LDS, indices, loops, branches, of tiles that lie anyhow."""

@@ -153,6 +153,7 @@ def test_who_looks_without_a_pause_lets_others_run(chip: str) -> None:
         np.testing.assert_array_equal(arguments[1].read(np.float32, (GROUPS, LENGTH))[:, 0], 1 + np.arange(GROUPS))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_who_waits_for_those_before_can_be_timed(chip: str) -> None:
     """All of them run, in their order; those that are recorded look at a flag once."""

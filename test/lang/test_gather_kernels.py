@@ -82,6 +82,7 @@ def test_gather(chip: str, dtype: str, distribution: str) -> None:
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "dtype"), TYPES)
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_scatter(chip: str, dtype: str, distribution: str) -> None:

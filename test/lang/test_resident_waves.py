@@ -58,6 +58,7 @@ def test_nothing_is_spilled_for_a_wish(chip: str, wished: int, most: int) -> Non
     assert np.array_equal(*result_of(kernel, found))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("waits", [False, True])
 def test_those_that_wait_for_each_other_fit_whatever_it_takes(chip: str, waits: bool) -> None:

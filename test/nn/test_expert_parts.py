@@ -68,6 +68,7 @@ def test_two_products_by_entry_and_by_place(session: nn.Session, put: Put) -> No
         assert_close(found, expected, factor=8)
 
 
+@pytest.mark.one_in(2)
 @homes
 @pytest.mark.parametrize(("packed", "powers"), [("fp4", True), ("fp4", False), ("i4", False), ("u4", False)])
 def test_matrices_of_four_bits(session: nn.Session, put: Put, packed: str, powers: bool) -> None:

@@ -19,6 +19,7 @@ def wide(*arrays: Array) -> list[Any]:
     return [torch.from_numpy(one.astype(np.float64)).requires_grad_() for one in arrays]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
 @pytest.mark.parametrize("shape", [None, (5, 24)])
 def test_functions_give_pytorchs_gradients(

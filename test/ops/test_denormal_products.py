@@ -20,7 +20,7 @@ from ckmlir.targets import get_target
 SMALL = {"sq": 5, "sk": 7, "d": 64}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(
     ("name", "keys"),

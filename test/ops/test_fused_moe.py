@@ -132,7 +132,7 @@ def test_layers(chip: str, number: int) -> None:
     run(name, chip, **keys)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("chip", "number"), [
     pytest.param(chip, number, marks=[] if (chip, number) in FEW_CONVERTED else [pytest.mark.full])
     for chip, number in itertools.product(CHIPS, range(len(CONVERTED)))

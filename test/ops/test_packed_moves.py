@@ -127,6 +127,7 @@ def _vector_instructions(name: str, keys: tuple[tuple[str, Any], ...], chip: str
     return sum(found.mnemonic.startswith("v_") for found in compiled(name, keys, chip).instructions)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("out", ["bf16", "f32"])
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["fp4", "fp6", "bf6", "i4"])
