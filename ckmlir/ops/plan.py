@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.operator import Launch, Operator, Run, require_valid
+from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
 from ckmlir.ops.steps import Fill, PackOnHost, Workspace, place_of
 from ckmlir.targets import Target
@@ -177,7 +178,7 @@ class _Resolver:
 
     def run(self, step: Run) -> None:
         """Another operator's plan with the names that its arrays have here."""
-        inner = make_plan(step.operator, step.problem, self.target)
+        inner = self.plan_of(step)
         names = {array.name: array.name for array in step.operator.arrays(step.problem)} | dict(step.arrays)
         for workspace in inner.workspaces:
             if workspace.name in step.arrays:
@@ -196,6 +197,16 @@ class _Resolver:
             else:
                 arguments = tuple(names[item] if isinstance(item, str) else item for item in one.launch.arguments)
                 self.add(replace(one, launch=replace(one.launch, arguments=arguments), is_own=False))
+
+    def plan_of(self, step: Run) -> Plan:
+        """Another operator's plan. Raises RequestError in the words of the operator that has it as a step."""
+        try:
+            return make_plan(step.operator, step.problem, self.target)
+        except RequestError as error:
+            from ckmlir.ops.inner import in_outer_words  # of no use to what is not refused
+
+            reasons = in_outer_words(str(error), step.operator.name, {**step.arrays, **step.words})
+            raise RequestError(f"{self.operator.name} on {self.target.name}: {reasons}") from None
 
     def own_name(self, wanted: str) -> str:
         """A name that nothing has here yet."""

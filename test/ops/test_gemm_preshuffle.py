@@ -201,6 +201,7 @@ def test_clean_under_the_checkers(chip: str) -> None:
     ({"shuffled": 8}, "expected 0, 16 or 32"),
     ({"shuffled": 32, "layout": "RRR", "schedule": "straight"}, "shuffled B is made of rows along k; expected RCR"),
     ({"shuffled": 32, "layout": "CRR", "schedule": "straight"}, "shuffled B is made of rows along k; expected CCR"),
+    ({"layout": "RRR", "schedule": "preshuffle"}, "shuffled B is made of rows along k; expected RCR"),
     ({"schedule": "preshuffle", "ldb": 20000}, "without gaps"),
 ])  # fmt: skip
 def test_requests_that_are_refused(keys: dict[str, Any], why: str) -> None:
@@ -211,7 +212,7 @@ def test_requests_that_are_refused(keys: dict[str, Any], why: str) -> None:
 
 @pytest.mark.parametrize(("keys", "field", "why"), [
     ({"shuffled": 32, "schedule": "compv3"}, "schedule", "expected preshuffle or straight"),
-    ({"shuffled": 0, "schedule": "preshuffle"}, "shuffled", "expected 32, or schedule=straight"),
+    ({"shuffled": 0, "schedule": "preshuffle"}, "schedule", "expected straight, or B in that order: shuffled=32"),
     ({"shuffled": 16, "schedule": "preshuffle", "mfma": "32x32x8"}, "shuffled", "expected 32"),
     ({"schedule": "preshuffle", "block": "128x128x8"}, "block", "expected a multiple of 16 along k"),
 ])  # fmt: skip

@@ -108,6 +108,7 @@ def test_the_reference_is_the_product_of_scaled_numbers() -> None:
     ({"a_scale": "128x128"}, "a_scale=128x128: expected tensor|row|1x32|1x64|1x128"),
     ({"b_dtype": "i4", "k": 301}, "k=301: rows of array b are whole bytes, which 2 elements of i4 share; ex"),
     ({"b_dtype": "i4", "layout": "RRR", "n": 131}, "n=131: rows of array b are whole bytes, which 2 elements of i4"),
+    ({"b_dtype": "i4", "layout": "RRR", "k": 301, "schedule": "preshuffle"}, "layout=RRR: shuffled B is made of rows"),
     ({"op": "d0"}, "it does not depend on the product"),
     ({"zeros": 1}, "zeros: of integers of 4 bits, not of fp8; expected b_dtype=i4, or u4"),
     ({"b_dtype": "u4", "dtype": "bf8"}, "b_dtype=u4: its integers become bf8, which lacks 9; expected dtype=fp8, or"),

@@ -125,8 +125,8 @@ def fragment_order(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     if spec.shuffled:
         yield from _shuffled_matrix(spec, schedule)
     elif spec.schedule == PRESHUFFLE:
-        right = f"expected {spec.mfma[1]}, or schedule=straight"
-        yield Reason("shuffled", 0, f"schedule={PRESHUFFLE} takes B in fragment order", right)
+        right = f"expected straight, or B in that order: shuffled={spec.mfma[1]}, where B may be"
+        yield Reason("schedule", PRESHUFFLE, "it takes B in fragment order", right)
 
 
 def _turned_elements(spec: ContractionSpec, schedule: Schedule, target: Target) -> Iterator[Reason]:

@@ -360,9 +360,8 @@ def _shuffled(values: Mapping[str, Any]) -> int:
     from ckmlir.ops.contraction.shuffle import COLUMNS
 
     if asked is None:
-        if mfma is not None and mfma[1] in COLUMNS:
-            return int(mfma[1])
-        return min(COLUMNS) if values["dtype"] == "f64" else max(COLUMNS)  # no chip multiplies 32 columns of f64
+        by_default = min(COLUMNS) if values["dtype"] == "f64" else max(COLUMNS)  # no chip multiplies 32 columns of f64
+        asked = mfma[1] if mfma is not None and mfma[1] in COLUMNS else by_default
     if asked not in (0, *COLUMNS):
         raise RequestError(f"shuffled={asked}: B is in tiles of 16 or 32 columns, or plain; expected 0, 16 or 32")
     a, b, c = values["layout"]

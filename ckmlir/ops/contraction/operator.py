@@ -247,13 +247,13 @@ class ContractionOperator(ProductOperator[Problem]):
         """Behind the kernel that makes partial sums what adds them; before the one that adds them to C, zeros."""
         if spec.sink == "store" or self.writes_nothing(problem):
             return (OWN_KERNEL,)
+        from ckmlir.ops.contraction.sum_parts import OF_PRODUCT, cleared, sum_of
         from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
-        from ckmlir.ops.contraction.sum_parts import cleared, sum_of
 
         if spec.sink == "atomic":
             return (cleared(problem.whole().arrays()[-1]), OWN_KERNEL)
         parts = parts_of(problem, part_length(problem, spec, target))
-        return (OWN_KERNEL, Run(SUM_PARTS, sum_of(problem, parts), {}))
+        return (OWN_KERNEL, Run(SUM_PARTS, sum_of(problem, parts), {}, OF_PRODUCT))
 
     def workspaces(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         if spec.sink != "partial" or self.writes_nothing(problem):

@@ -72,6 +72,8 @@ from ckmlir.targets.cdna import WAVE_SIZE
 MOST_DIMENSIONS = 5
 OUTPUTS = {"f32": ("f32", "f16", "bf16"), "i32": ("i32",), "f64": ("f64", "f32")}
 """Type of the parts -> types of C without an expression."""
+OF_PRODUCT = {"elements of c": "out"} | {f"elements of {name}": "d" for name in REQUESTED}
+"""What refusals name here -> keys of a product whose parts are added."""
 
 
 class SumSpec(TileSpec):

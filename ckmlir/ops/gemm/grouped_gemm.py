@@ -60,8 +60,8 @@ from ckmlir.ops.contraction.operator import ContractionOperator, require_rows
 from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.product_operator import ProductOperator
+from ckmlir.ops.contraction.sum_parts import OF_PRODUCT, cleared, sum_of
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
-from ckmlir.ops.contraction.sum_parts import cleared, sum_of
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Wish, wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
@@ -247,7 +247,7 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
             if one.m and one.n:
                 names = {array.name: named(array.name, number) for array in one.arrays()}
                 names |= {name: named(name, number) for name in spec.outputs}
-                yield Run(SUM_PARTS, sum_of(one, parts_of_product(one, spec, target)[1]), names)
+                yield Run(SUM_PARTS, sum_of(one, parts_of_product(one, spec, target)[1]), names, OF_PRODUCT)
 
     def workspaces(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         if self.writes_nothing(problem):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.moe.between import INTER
-from ckmlir.ops.moe.layer_problem import LayerProblem
+from ckmlir.ops.moe.layer_problem import OF_SECOND, LayerProblem
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.operator import Launch, Run, Step
 from ckmlir.ops.spec import Reason
@@ -40,7 +40,7 @@ class Apart:
 
     def steps(self, layer: LayerProblem) -> tuple[Step, ...]:
         """The products of gate and up, what becomes of their rows, and those of down with their sums."""
-        second = Run(MOE_GEMM, layer.second, layer.second_names)
+        second = Run(MOE_GEMM, layer.second, layer.second_names, OF_SECOND)
         return (OWN_KERNEL, *layer.between.behind, second)
 
     def workspaces(self, layer: LayerProblem) -> tuple[Workspace, ...]:

@@ -54,7 +54,7 @@ from ckmlir.ops.moe.apart import Apart
 from ckmlir.ops.moe.chained import Chained
 from ckmlir.ops.moe.experts_problem import ACCUMULATORS, REDUCTIONS
 from ckmlir.ops.moe.experts_scales import B_SCALES
-from ckmlir.ops.moe.layer_problem import LISTS, UNITS, LayerProblem, read_layer
+from ckmlir.ops.moe.layer_problem import LISTS, OF_SORTING, UNITS, LayerProblem, read_layer
 from ckmlir.ops.moe.layer_sums import NARROW, WEIGHTS
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
@@ -166,7 +166,7 @@ class FusedMoe(ProductOperator[LayerProblem]):
         if self.writes_nothing(problem):
             return (OWN_KERNEL,)
         layer = problem.on(target)
-        return (Run(MOE_SORTING, layer.sorting, {}), *_way(layer).steps(layer))
+        return (Run(MOE_SORTING, layer.sorting, {}, OF_SORTING), *_way(layer).steps(layer))
 
     def workspaces(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         if self.writes_nothing(problem):

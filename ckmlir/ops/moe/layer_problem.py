@@ -12,6 +12,7 @@ from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES, ArraySpec, find_array
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
 from ckmlir.ops.dtypes import HALF_BYTES
+from ckmlir.ops.inner import inner_problem
 from ckmlir.ops.moe.between import INTER, AsComputed, Between, Quantised
 from ckmlir.ops.moe.experts_copies import FILLED_UNIT, PAST_UNIT, fill_units, units_go_past_lds
 from ckmlir.ops.moe.experts_problem import BY_WORKSPACE, ExpertsProblem, used_in
@@ -38,6 +39,10 @@ _FIRST = {
 """What the first products' arrays but D tensors are called here, where that is something else."""
 SUMS = "sums"
 """What memory adds up in f32 where y is of another type."""
+OF_FIRST = {"n": "inter", "k": "hidden"}
+"""Keys of the first products -> those here that they follow from."""
+OF_SECOND = {"n": "hidden", "k": "inter"}
+OF_SORTING = {"k": "topk", "most": "local"}
 _SECOND = {"b": "down", "c": "y", "scale_b": "down_scale", **{name: name for name in LISTS}}
 
 
@@ -178,14 +183,17 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
     common = {"t": t, "e": experts, "topk": topk, "unit": unit, **own, **preshuffled}
     of_first, of_second = first_sums(values), second_sums(values)
     listed = not chained and reduction != "atomic"
-    sorting = MOE_SORTING.problem(
-        t=t, e=e, k=topk, unit=unit, local=local is not None, most=local, entry_ids=listed or narrow,
+    sorting = inner_problem(
+        MOE_SORTING, OF_SORTING, t=t, e=e, k=topk, unit=unit, local=local is not None, most=local,
+        entry_ids=listed or narrow,
     )  # fmt: skip
-    first = MOE_GEMM.problem(
+    first = inner_problem(
+        MOE_GEMM, OF_FIRST | _FIRST,
         **common, n=values["inter"], k=values["hidden"], a_rows="token", c_rows="entry",
         out="f32" if narrow else values["dtype"], **of_first.keys,
     )  # fmt: skip
-    second = MOE_GEMM.problem(
+    second = inner_problem(
+        MOE_GEMM, OF_SECOND | _SECOND | {"a": INTER},
         **common, n=values["hidden"], k=values["inter"], a_rows="entry", c_rows="token", entry_ids=listed,
         **({"out": "f32", "reduction": "atomic"} if chained else {"out": values["out"], "reduction": reduction}),
         **of_second.keys,
@@ -194,7 +202,8 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
     if narrow:
         # A front gives each slot an expert, and without a mask all of them are here.
         complete = front is not None and local is None
-        between = Quantised(MOE_SMOOTHQUANT.problem(
+        between = Quantised(inner_problem(
+            MOE_SMOOTHQUANT, {"m": "t * topk", "n": "inter", "experts": "e", "x": INTER},
             m=t * topk, n=values["inter"], experts=e, k=1, dtype="f32", out=values["dtype"], row_ids=not complete,
         ))  # fmt: skip
     out = values["out"] or (values["dtype"] if chained else second.product.out)

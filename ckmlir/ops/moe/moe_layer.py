@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ckmlir.ops.arrays import ArraySpec, find_array
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.inner import inner_problem
 from ckmlir.ops.moe.fused_moe import LAYER_KEYS, FusedMoe
 from ckmlir.ops.moe.layer_problem import LayerProblem, read_layer
 from ckmlir.ops.moe.topk_softmax import OPERATOR as TOPK_SOFTMAX
@@ -27,6 +28,8 @@ from ckmlir.targets import Target
 
 ROUTING = {"x": "logits", "weights": "weights", "indices": "topk_ids"}
 """Arrays of `topk_softmax` -> what they are called here."""
+OF_ROUTING = {"m": "t", "n": "e", "k": "topk", "dtype": "logits"}
+"""Its keys -> those here."""
 
 
 class MoeLayer(FusedMoe):
@@ -42,7 +45,8 @@ class MoeLayer(FusedMoe):
     def _problem(self, values: Mapping[str, Any]) -> LayerProblem:
         if values["topk"] > values["e"]:
             raise RequestError(f"topk={values['topk']}: there are e={values['e']} experts; expected at most that")
-        front = TOPK_SOFTMAX.problem(
+        front = inner_problem(
+            TOPK_SOFTMAX, OF_ROUTING | ROUTING,
             m=values["t"], n=values["e"], k=values["topk"], dtype=values["logits"] or _computed(values["dtype"]),
             activation=values["activation"], renormalize=values["renormalize"],
         )  # fmt: skip
@@ -53,7 +57,8 @@ class MoeLayer(FusedMoe):
 
     def steps(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
         found = super().steps(problem, spec, target)
-        return found if self.writes_nothing(problem) else (Run(TOPK_SOFTMAX, problem.front, ROUTING), *found)
+        routing = Run(TOPK_SOFTMAX, problem.front, ROUTING, OF_ROUTING)
+        return found if self.writes_nothing(problem) else (routing, *found)
 
     def workspaces(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         found = super().workspaces(problem, spec, target)

@@ -44,6 +44,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.cumsum import OPERATOR as CUMSUM
 from ckmlir.ops.indexed.histogram import MOST_BINS
 from ckmlir.ops.indexed.histogram import OPERATOR as HISTOGRAM
+from ckmlir.ops.inner import inner_problem
 from ckmlir.ops.moe.routing import MOST_SLOTS, TOKEN_BITS, most_units
 from ckmlir.ops.operator import Launch, Operator, Run, Step
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
@@ -62,6 +63,8 @@ BUFFERS = ("f16", "bf16", "f32")
 FILLED = 1 << 15
 """Bytes of the buffer that a workgroup fills."""
 PHASES = ("one", "many")
+WORDS = {"n": "t * k", "bins": "e"}
+"""Keys of `histogram` -> those here that they follow from."""
 
 
 class Problem(Struct, frozen=True):
@@ -164,10 +167,12 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
         return problem
 
     def _histogram(self, problem: Problem) -> Any:
-        return HISTOGRAM.problem(n=problem.entries, part=PART, bins=problem.e)
+        return inner_problem(HISTOGRAM, WORDS, n=problem.entries, part=PART, bins=problem.e)
 
     def _cumsum(self, problem: Problem) -> Any:
-        return CUMSUM.problem(m=problem.parts, n=problem.e, along="columns", dtype="i32", exclusive=1, totals=1)
+        return inner_problem(
+            CUMSUM, {"n": "e"}, m=problem.parts, n=problem.e, along="columns", dtype="i32", exclusive=1, totals=1
+        )  # fmt: skip
 
     def spec(self, problem: Problem, target: Target) -> MoeSortingSpec:
         buffer = problem.dtype if problem.width else ""
@@ -273,8 +278,8 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
         if problem.phases == "one":
             return (OWN_KERNEL,)
         return (
-            Run(HISTOGRAM, self._histogram(problem), {"x": "topk_ids", "counts": "parts"}),
-            Run(CUMSUM, self._cumsum(problem), {"x": "parts", "y": "before", "totals": "counts"}),
+            Run(HISTOGRAM, self._histogram(problem), {"x": "topk_ids", "counts": "parts"}, WORDS),
+            Run(CUMSUM, self._cumsum(problem), {"x": "parts", "y": "before", "totals": "counts"}, {"n": "e"}),
             OWN_KERNEL,
         )
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from ckmlir.ops.arrays import ArraySpec
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.inner import inner_problem
 from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.operator import Run, Step
 from ckmlir.ops.precision import UNIT, in_f32
@@ -154,7 +155,8 @@ def _search(problem: MapProblem, most: float) -> ReduceProblem:
     """The reduction of x to its scale."""
     x = problem.inputs[0]
     strides = None if 0 in x.shape else x.strides  # between elements that do not exist they may be anything
-    found: ReduceProblem = REDUCE.problem(
+    found: ReduceProblem = inner_problem(
+        REDUCE, {},
         shape=x.shape, dims=tuple(range(len(x.shape))), ops="amax", dtype=x.dtype, out="f32", strides=strides,
         after=f"maximum(a / {most!r}, {LEAST_SCALE!r})", split=min(max(ceil_div(prod(x.shape), PART), 1), MOST_PARTS),
         align=problem.align,

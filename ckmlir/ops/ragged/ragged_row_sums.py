@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.inner import inner_problem
 from ckmlir.ops.operator import Launch, Operator, Run, Step
 from ckmlir.ops.precision import OVERFLOW, sum_error
 from ckmlir.ops.ragged.ragged_tiles import FIELDS, ROWS, TILE, made_offsets, pack_table
@@ -65,7 +66,8 @@ class RaggedRowSums(Operator[Problem, RaggedRowSumsSpec]):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        problem = Problem(TILES.problem(**{key.name: values[key.name] for key in ROWS}), values["pack"])
+        tiles = inner_problem(TILES, {}, **{key.name: values[key.name] for key in ROWS})
+        problem = Problem(tiles, values["pack"])
         self.arrays(problem)  # refuses what is too large
         return problem
 

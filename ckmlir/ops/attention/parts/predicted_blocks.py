@@ -17,8 +17,8 @@ from ckmlir.ops.attention.prediction.block_means import MOST_ROWS
 from ckmlir.ops.attention.prediction.predict_blocks import OPERATOR as PREDICT_BLOCKS
 from ckmlir.ops.attention.prediction.problem import Problem as Prediction
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.inner import inner_problem
 from ckmlir.ops.operator import Argument
-from ckmlir.ops.request import RequestError
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.problem import Problem
@@ -48,10 +48,7 @@ class PredictedBlocks(BlockLists):
         sizes |= {f"{name}_strides": problem.strides(name) for name in "qk" if 0 not in problem.strides(name)}
         mask = str(problem.mask) if problem.mask.is_causal else "none"
         wanted = {name: values[name] for name in ASKED} | {"dtype": problem.held_as("q"), "mask": mask}
-        try:
-            found = PREDICT_BLOCKS.problem(**sizes, **wanted, scale=problem.score_scale)
-        except RequestError as error:  # which says who refuses
-            raise RequestError(str(error).removeprefix(f"{PREDICT_BLOCKS.name}: ")) from None
+        found = inner_problem(PREDICT_BLOCKS, {}, **sizes, **wanted, scale=problem.score_scale)
         block, blocks = (values["block_q"], values["block_k"]), found.shape[3]
         listed = blocks if found.topk is None else min(found.count, blocks)
         return cls("map", block, max(blocks, 1), listed, found)

@@ -47,6 +47,7 @@ from ckmlir.ops.attention.prediction.reference import map_tolerances, predicted,
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.gemm.batched_gemm import OPERATOR as BATCHED_GEMM
 from ckmlir.ops.indexed.nonzero import OPERATOR as NONZERO
+from ckmlir.ops.inner import inner_problem
 from ckmlir.ops.operator import NOTHING, Argument, Launch, Operator, Run, Step
 from ckmlir.ops.precision import LOG2_E
 from ckmlir.ops.reduction.reduce import OPERATOR as REDUCE
@@ -103,8 +104,8 @@ class PredictBlocks(Operator[Problem, PredictSpec]):
         sk = values["sq"] if values["sk"] is None else values["sk"]
         check_channels(d, values["dtype"])
         queries, keys = (
-            BLOCK_MEANS.problem(
-                **common, h=heads, s=rows, block=values[f"block_{name}"],
+            inner_problem(
+                BLOCK_MEANS, _words(name), **common, h=heads, s=rows, block=values[f"block_{name}"],
                 x_strides=_strides(values, name, (heads, rows, d)), shift=name == "k" and values["smooth"],
             )
             for name, heads, rows in (("q", h, values["sq"]), ("k", hk, sk))
@@ -171,7 +172,7 @@ class PredictBlocks(Operator[Problem, PredictSpec]):
                 found.append(Run(REDUCE, problem.mean, {"x": "k", "y": "shift"}))
             for name, side in (("q", problem.queries), ("k", problem.keys)):
                 names = {"x": name, "means": f"means_{name}", "alike": f"alike_{name}"}
-                found.append(Run(BLOCK_MEANS, side, names))
+                found.append(Run(BLOCK_MEANS, side, names, _words(name)))
             found.append(Run(BATCHED_GEMM, problem.products, {"a": "means_q", "b": "means_k", "c": "scores"}))
         found.append(OWN_KERNEL)
         if problem.lists:
@@ -206,6 +207,12 @@ class PredictBlocks(Operator[Problem, PredictSpec]):
                 i32, (problem.queries.s, problem.further, *(side.block.bit_length() - 1 for side in sides))
             )
         return Launch((ceil_div(rows, spec.rows), h, b), (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
+
+
+def _words(name: str) -> dict[str, str]:
+    """Keys and the array of `block_means` of Q or K -> what they are called here."""
+    heads = "h" if name == "q" else "hk"
+    return {"h": heads, "s": f"s{name}", "block": f"block_{name}", "x_strides": f"{name}_strides", "x": name}
 
 
 def _strides(values: Mapping[str, Any], name: str, sizes: tuple[int, int, int]) -> tuple[int, ...] | None:
