@@ -10,7 +10,7 @@ from ckmlir.nn.given import Given, align_of, pitch_key, pitch_of
 from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.outputs import Outputs
 from ckmlir.nn.overlaps import check_distinct
-from ckmlir.nn.plain import checked
+from ckmlir.nn.plain import checked, word
 from ckmlir.runtime.device import DeviceError
 
 NO_STATS = "return_stats: the statistics are those that were given; expected training=True with it"
@@ -61,7 +61,8 @@ def batch_norm(
     keys = _sizes(given, channels_last)
     images, added = _images(given, channels_last), call.optional("residual", residual)
     inputs: dict[str, Given | None] = {"x": images, **_parameters(call, given, keys, weight, bias)}
-    keys |= {"eps": eps, "activation": activation or "none", "stride": _pitch(images)}
+    applied = "none" if activation is None else word("activation", activation, ("relu",))
+    keys |= {"eps": eps, "activation": applied, "stride": _pitch(images)}
     if added is not None:
         inputs["residual"] = seen = _images(added.require(shape=given.shape, dtype=given.dtype), channels_last)
         keys |= {"residual": True, "residual_stride": _pitch(seen)}

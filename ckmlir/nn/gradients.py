@@ -52,7 +52,7 @@ def differentiable(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         from ckmlir.nn.pytorch import recorded
 
-        found: R = recorded(function.__name__, parameters.bind(*args, **kwargs))
+        found: R = recorded(function, parameters.bind(*args, **kwargs))
         return found
 
     return call

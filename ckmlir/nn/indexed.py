@@ -9,7 +9,7 @@ from ckmlir.nn.calls import Call, constant
 from ckmlir.nn.dimensions import along, is_last
 from ckmlir.nn.given import Given, pitch_key, pitch_of
 from ckmlir.nn.gradients import differentiable
-from ckmlir.nn.plain import checked, number
+from ckmlir.nn.plain import checked, number, word
 from ckmlir.runtime.device import DeviceError
 
 ADDED_IN_F32 = ("f16", "bf16")
@@ -193,7 +193,7 @@ def scatter_rows(x: Any, ids: Any, rows: int, *, op: str = "add", out: Any = Non
     matrix = given.rows()
     numbers = call.numbers("ids", ids).require(shape=given.shape[:-1], dtype="i32")
     outputs = call.outputs(out, y=((number("rows", rows, 0), matrix.shape[1]), matrix.dtype))
-    keys = _rows(matrix) | {"rows": rows, "op": op, "stride": pitch_of(matrix)}
+    keys = _rows(matrix) | {"rows": rows, "op": word("op", op, ("add", "store")), "stride": pitch_of(matrix)}
     if op == "add" and matrix.dtype in ADDED_IN_F32:
         keys["sums"] = "f32"
     inputs: dict[str, Given | None] = {"x": matrix, "ids": vector(numbers)}

@@ -27,8 +27,11 @@ from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.indexed import vector
-from ckmlir.nn.plain import checked
+from ckmlir.nn.plain import checked, word
 from ckmlir.runtime.device import DeviceError
+
+GRANULARITIES = ("block", "warp", "thread")
+"""Of the blocks of queries and keys that have a scale."""
 
 
 @checked
@@ -110,7 +113,8 @@ def sage_attention(
     call = Call(stream)
     arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout, same=False)
     wanted = dtype_name("dtype", dtype)
-    keys |= {"v_dtype": arrays["v"].dtype, "out": wanted, "scales": granularity, "lse": return_lse}
+    keys |= {"v_dtype": arrays["v"].dtype, "out": wanted, "lse": return_lse}
+    keys["scales"] = word("granularity", granularity, GRANULARITIES)
     inputs: dict[str, Given | None] = {**arrays, **channel_scales(call, arrays["v"], v_scale)}
     for name, one in (("q_scale", q_scale), ("k_scale", k_scale)):
         inputs[f"{name}s"] = dense(call.read(name, one).require(ndim=3, dtype="f32"))

@@ -19,11 +19,12 @@ from ckmlir.nn.attention import (
 from ckmlir.nn.attention import VARYING as OF_ATTENTION
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given
-from ckmlir.nn.kinds_of_attention import channel_scales
+from ckmlir.nn.kinds_of_attention import GRANULARITIES, channel_scales
 from ckmlir.nn.plain import checked
 from ckmlir.runtime.device import DeviceError
 
 VARYING = ("sq", "sk", "q_strides", "k_strides")
+QUANTIZED = ("i8", "fp8")
 
 
 @checked
@@ -100,8 +101,8 @@ def sparge_attention(
     result, of_values = arrays["q"].dtype, {}
     if quantized is not None:
         result = dtype_name("dtype", dtype or "bf16")
-        keys |= {"quantised": dtype_name("quantized", quantized), "scales": granularity, "out": result}
-        keys |= {"v_dtype": arrays["v"].dtype}
+        keys |= {"quantised": plain.word("quantized", dtype_name("quantized", quantized), QUANTIZED), "out": result}
+        keys |= {"v_dtype": arrays["v"].dtype, "scales": plain.word("granularity", granularity, GRANULARITIES)}
         of_values = channel_scales(call, arrays["v"], v_scale)
     elif v_scale is not None or dtype is not None or granularity != "block":
         raise DeviceError("granularity, v_scale, dtype: only with quantized; leave them out")

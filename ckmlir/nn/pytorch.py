@@ -64,32 +64,69 @@ def _arguments(name: str) -> dict[str, str]:
     return {one.name: str(one.type) for one in parsed.arguments}
 
 
-def recorded(name: str, call: BoundArguments) -> Any:
+def recorded(function: Callable[..., Any], call: BoundArguments) -> Any:
     """A call of a function as one of the operator of its name, which PyTorch records.
 
-    Raises NoGradient for an argument that the operator does not take, DeviceError for one of another type.
+    Raises what the function raises for an argument that it does not take either; NoGradient for one that the operator
+    does not take, DeviceError for one of another type.
     """
-    given = dict(call.arguments)
+    name, given = function.__name__, dict(call.arguments)
     named, how = f"{name}{BY_NAME}" if isinstance(given.get("padding"), str) else name, RECORDED.get(name)
     taken = _arguments(how.operator if how else named if named in SCHEMAS else name)
     wants_more = how is not None and given.pop(how.asked, False)
     defaults = call.signature.parameters
+    if not all(_fits(taken.get(what), value, defaults[what].default) for what, value in given.items()):
+        _let_refuse(function, call.arguments)
     for what, value in list(given.items()):
         if value is None or value is defaults[what].default:
             del given[what]
         elif what not in taken or (isinstance(value, str) and "str" not in taken[what]):
             told = f"{what}={value}" if isinstance(value, str | int | float) else what
             raise NoGradient(f"{name}: tensors require gradients, which it does not have with {told}")
-        elif taken[what] == "str" and not isinstance(value, str):
+        elif "str" in taken[what] and not isinstance(value, str):
             raise DeviceError(f"{name}: {what}={shown(value)}: expected a text")
         elif taken[what] == "int" and whole(value) is None:
             raise DeviceError(f"{name}: {what}={shown(value)}: expected a whole number")
+        elif "List[int]" in taken[what] and whole(value) is None:
+            given[what] = list(numbers(what, value))
         elif taken[what] in NUMBERS and isinstance(value, Sequence):
             given[what] = torch.tensor(numbers(what, value), dtype=torch.int32)
         elif taken[what] in NUMBERS and not isinstance(value, torch.Tensor):
             found = type(value).__name__
             raise DeviceError(f"{name}: tensors require gradients, and {what} is {found}; expected a tensor")
     return how.call(given, wants_more) if how else getattr(torch.ops.ckmlir, name)(**given)
+
+
+def _let_refuse(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Raise what a function does where PyTorch records nothing, if anything. It gets copies: none of the tensors, such
+    as running statistics, is written."""
+    copies = {what: one.detach().clone() if isinstance(one, torch.Tensor) else one for what, one in given.items()}
+    with torch.no_grad():
+        function(**{what: one for what, one in copies.items() if what != "out" or not hasattr(one, "shape")})
+
+
+def _fits(kind: str | None, value: Any, default: Any) -> bool:
+    """Whether a value may be an argument of a type of PyTorch's, None of none. Flags and real numbers were looked at
+    before, and of arrays only that they are some."""
+    if value is default or (kind is None and hasattr(value, "shape")):
+        return True
+    if value is None or kind is None:
+        return False
+    if kind in NUMBERS:
+        return hasattr(value, "shape") or isinstance(value, list | tuple)
+    if "List[int]" in kind:
+        return whole(value) is not None or _is_listed(value)
+    if kind == "int":
+        return whole(value) is not None and not isinstance(value, bool)
+    return isinstance(value, str) == ("str" in kind)
+
+
+def _is_listed(value: Any) -> bool:
+    """Whether it is whole numbers, one behind the other."""
+    try:
+        return not isinstance(value, str) and bool(numbers("", value))
+    except DeviceError:
+        return False
 
 
 def _run(name: str, parameters: Sequence[str]) -> Callable[..., Any]:

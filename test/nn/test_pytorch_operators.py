@@ -262,7 +262,6 @@ IMAGE, TAPS = normal(1, 8, 9, grad=True), normal(4, 8, 3)
         (lambda: nn.attention(Q, Q, Q, alibi_slopes=torch.ones(2, requires_grad=True)), "no gradient for alibi_slopes"),
         (lambda: torch.autograd.grad(nn.attention(Q, Q, Q).sum(), Q, create_graph=True), "attention has no second"),
         (lambda: nn.conv1d(IMAGE, TAPS, activation="relu"), "which it does not have with activation=relu"),
-        (lambda: nn.conv_transpose1d(IMAGE, TAPS, padding="same"), "which it does not have with padding=same"),
         (lambda: nn.swiglu(X, W, W), "x: a tensor that requires gradients, which this function does not have"),
         (lambda: nn.topk(X, 2, 0), "x: a tensor that requires gradients"),
         (lambda: nn.grouped_matmul([X], [W.T]), "a[0]: a tensor that requires gradients"),
