@@ -5,21 +5,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from ckmlir.nn.calls import Call, dtype_name
+from ckmlir.nn.expert_scales import Beside, half_byte
 from ckmlir.nn.given import Given, elements_in, pitch_key, pitch_of
 from ckmlir.nn.plain import checked, number, shown, word
 from ckmlir.nn.products import output_type
-from ckmlir.ops.dtypes import HALF_BYTES, POWER
 from ckmlir.ops.moe.routing import most_units
 from ckmlir.ops.request import RequestError
-from ckmlir.ops.scalars import ceil_div
 from ckmlir.runtime.device import DeviceError
-from ckmlir.targets.mfma import SCALED_BLOCK
 
 
 class SortedExperts(Struct, frozen=True):
@@ -107,6 +104,9 @@ def expert_matmul(
     packed: str = "fp4",
     up: Any = None,
     up_scale: Any = None,
+    a_scale: Any = None,
+    bias: Any = None,
+    up_bias: Any = None,
     op: str | None = None,
     dtype: str | None = None,
     out: Any = None,
@@ -116,40 +116,49 @@ def expert_matmul(
 
     Args:
         a: (rows, k): rows of tokens, of entries (token by token, their slots beside each other) or of places.
-        b: (experts, n, k), rows contiguous; f16, bf16, f32, fp8, bf8 or i8, both the same. With `scale` (experts, n, k
-            / 2), uint8: elements of 4 bits, the first of two along k in the low half, beside f16 or bf16.
+        b: (experts, n, k), rows contiguous; f16, bf16, f32, fp8, bf8 or i8, both the same. Beside f16 or bf16 with
+            `scale` (experts, n, k / 2), uint8: elements of 4 bits, the first of two along k in the low half.
         routing: from `sort_experts`, with a unit that is a multiple of 16.
         rows: what a row of a stands for: token, entry or place.
         results: what a row of the result stands for: entry, place, or token: the sum over a token's entries.
         weighted: multiply each entry by its weight.
-        scale: (experts, n, groups): powers of two (e8m0, or uint8) of 32 elements along k, as MXFP4 has them, or f32 of
-            32, 64 or 128, which the elements of b are multiplied by. Integers have f32.
-        packed: what the bytes of b hold, where it has a scale: fp4 (e2m1, also as float4_e2m1fn_x2), i4 from -8 to 7 or
-            u4 from 0 to 15.
-        up: a second matrix of each expert, as b, with `up_scale` where b has `scale`: both products are one.
-        op: what becomes of a product, an expression of acc; with `up` of gate, that of b, and up. By default acc, and
-            silu(gate) * up.
-        dtype: of the result, as for `matmul`.
+        scale: what elements of b are multiplied by. Of 4 bits (experts, n, groups): powers of two (e8m0, or uint8) of
+            32 elements along k, as MXFP4 has them, or f32 of 32, 64 or 128; integers have f32. Of 8 bits, with
+            `a_scale`: (experts, n), f32, of channels; or (experts, n, groups) as of 4 bits, powers of two of floats
+            alone; or f32 of blocks of 128 x 128 elements, (experts, n / 128, k / 128), both rounded up.
+        packed: what the bytes of b hold, where it has a scale and a has 16 bits: fp4 (e2m1, also as float4_e2m1fn_x2),
+            i4 from -8 to 7 or u4 from 0 to 15.
+        up: a second matrix of each expert, as b, with `up_scale` where b has `scale`, and `up_bias` where it has
+            `bias`: both products are one.
+        a_scale: of a of 8 bits, whose b has `scale`: (rows,), f32, beside scales of channels; else (rows, groups), of
+            32, 64 or 128 elements along k, or powers of two of 32, where those of b are.
+        bias: (experts, n), f16, bf16 or f32, added to the scaled product of b. up_bias: the same of up, of one type.
+        op: what becomes of a product, scaled and with its bias, an expression of acc; with `up` of gate, that of b, and
+            up. By default acc, and silu(gate) * up.
+        dtype: of the result, as for `matmul`; by default f16 of 8 bits with scales, and f32 of i8 without that have
+            an op, a bias or weights.
         out: the result, to be written.
 
     Returns:
         (rows, n), or `out`. Rows of entries or places that the routing left out are not defined.
 
     Raises:
-        DeviceError: shapes or types do not fit, an array has gaps; an expression of other sums.
+        DeviceError: shapes or types do not fit, an array has gaps; an expression of other sums; `weighted`, where gate
+            and up have scales of channels and biases.
         RequestError: the chip lacks the type, the unit is not a multiple of 16, or an expression means nothing.
     """
     from ckmlir.ops.moe.experts_problem import A_ROWS, C_ROWS
+    from ckmlir.ops.moe.experts_scales import WIDE
 
     call = Call(stream)
     word("rows", rows, A_ROWS)
     word("results", results, C_ROWS)
     given = call.read("a", a).require(ndim=2).rows()
-    kind = None if scale is None else half_byte(packed)
+    kind = half_byte(packed) if scale is not None and given.dtype in WIDE else None
     matrices = call.read("b", b, kind).require(ndim=3).contiguous()
     if elements_in(matrices.dtype, matrices.shape[2]) != given.shape[1]:
         raise DeviceError(f"a of shape {given.shape} and b of shape {matrices.shape}: expected rows of one length")
-    if scale is None:
+    if kind is None:
         matrices.require(dtype=given.dtype)
     if matrices.shape[0] > routing.expert_count or (matrices.shape[0] < routing.expert_count and not routing.is_local):
         raise DeviceError(f"b: matrices of {matrices.shape[0]} experts; expected the routing's {routing.expert_count}")
@@ -158,34 +167,28 @@ def expert_matmul(
     counts = {"token": routing.tokens, "entry": entries, "place": units * routing.unit}
     if given.shape[0] != counts[rows]:
         raise DeviceError(f"a: {given.shape[0]} rows; expected {counts[rows]}, one for each {rows}")
-    wanted = output_type(given.dtype, dtype)
+    both = [matrices]
+    if up is not None:
+        both.append(call.read("up", up, kind).require(shape=matrices.shape, dtype=matrices.dtype).contiguous())
+    beside = Beside(call, given, both)
+    beside.set_scales(a_scale, (scale, up_scale))
+    beside.set_biases((bias, up_bias))
+    weights = _first(call.read("routing: weights", routing.weights), counts["place"]) if weighted else None
+    asked = expression_of(op, "silu(gate) * up" if up is not None else "acc", gated=up is not None)
+    of_sums, sides = beside.sums(asked, weights)
+    wanted = output_type(given.dtype, beside.usual_type(of_sums) if dtype is None else dtype)
     n = matrices.shape[1]
     keys: dict[str, object] = {
         "t": routing.tokens, "e": matrices.shape[0], "topk": routing.topk, "unit": routing.unit, "n": n,
         "k": given.shape[1], "a_rows": rows, "c_rows": results, "dtype": given.dtype, "out": wanted,
-        "lda": pitch_of(given),
+        "lda": pitch_of(given), **beside.keys,
     }  # fmt: skip
-    places = {"sorted_ids": (routing.ids, counts["place"]), "expert_ids": (routing.experts, units)}
-    places["totals"] = routing.totals, 2
-    asked = expression_of(op, "silu(gate) * up" if up is not None else "acc", gated=up is not None)
-    if weighted:
-        asked = f"({asked}) * d0"
-        keys |= {"d": ("f32",), "d_kind": ("place",)}
-        places["d0"] = routing.weights, counts["place"]
-    lists = {name: _first(call.read(f"routing: {name}", one), size) for name, (one, size) in places.items()}
-    # With a mask nobody knows that as many experts take part as b has matrices.
-    if results == "token" and routing.entry_ids is not None and not routing.is_local:
-        keys["entry_ids"] = 1
-        shape = routing.tokens, routing.topk
-        lists["entry_ids"] = call.read("routing: entry_ids", routing.entry_ids).require(shape=shape).contiguous()
+    lists = _lists(call, routing, units, summed=results == "token")
+    keys |= {"entry_ids": 1} if "entry_ids" in lists else {}
     outputs = call.outputs(out, c=((counts[results], n), wanted))
-    keys |= pitch_key("ldc", outputs.given["c"]) | ({"op": asked} if asked != "acc" else {})
-    both = [matrices] if up is None else [matrices, call.read("up", up, kind)]
-    of_both = (("scale", scale), ("up_scale", up_scale))
-    scales = [None if one is None else call.scales(name, one) for name, one in of_both]
-    inputs, of_scales = _matrices(both, scales, given.shape[1])
-    keys |= of_scales
-    inputs |= {"a": given, **lists}
+    keys |= pitch_key("ldc", outputs.given["c"]) | of_sums
+    operands = dict(zip(("b",) if up is None else ("gate", "up"), both, strict=True))
+    inputs = {**operands, **beside.inputs, "a": given, **lists, **sides}
     return outputs.of(call.run("moe_gemm", keys, inputs, outputs.given, varying=("t",)))
 
 
@@ -227,57 +230,6 @@ def quantize_for_experts(
     return outputs.of(call.run("moe_smoothquant", keys, inputs, outputs.given, varying=("m",)))
 
 
-def scale_words(given: Given, matrices: Given, k: int) -> list[str]:
-    """What `moe_gemm` may call scales of groups along K, several where rows are short. Raises DeviceError for other
-    groups and types.
-    """
-    from ckmlir.ops.contraction.scaling import DTYPES, GROUPS
-
-    given.require(ndim=3)
-    able = {"mx": SCALED_BLOCK} if given.dtype == POWER.name else {f"1x{one}": one for one in GROUPS if one}
-    shapes = {word_of_scale: (*matrices.shape[:2], ceil_div(k, length)) for word_of_scale, length in able.items()}
-    found = [word_of_scale for word_of_scale, shape in shapes.items() if given.shape == shape]
-    if found and given.dtype in DTYPES:
-        return found
-    rows = "x".join(map(str, matrices.shape[:2]))
-    raise DeviceError(
-        f"{given.what}: shape {given.shape} of {given.dtype}; expected one for each of {rows} rows and 32 of {k} of "
-        "e8m0, or 32, 64 or 128 of f32"
-    )
-
-
-def _matrices(
-    both: Sequence[Given], scales: Sequence[Given | None], k: int
-) -> tuple[dict[str, Given], dict[str, object]]:
-    """One matrix of each expert, or gate and up, with the scales of the first and the second: by the names of
-    `moe_gemm`, and its keys for scales. Raises DeviceError where they do not fit each other.
-    """
-    if len(both) == 1 and scales[1] is not None:
-        raise DeviceError("up_scale: found without up; leave it out, or give up")
-    inputs, words = dict[str, Given](), []
-    for name, one, scale in zip(("b",) if len(both) == 1 else ("gate", "up"), both, scales, strict=False):
-        inputs[name] = one.require(shape=both[0].shape, dtype=both[0].dtype).contiguous()
-        if (scale is None) != (scales[0] is None):
-            raise DeviceError("up_scale: matrices have scales, or none has; expected up_scale and scale, or neither")
-        if scale is not None:
-            inputs[f"scale_{name}"] = scale.contiguous()
-            words.append(scale_words(scale, one, k))
-    return inputs, {"b_dtype": both[0].dtype, "b_scale": common_word(words)} if words else {}
-
-
-def common_word(words: Sequence[Sequence[str]]) -> str:
-    """What the scales of all matrices may be called. Raises DeviceError where they are of different groups."""
-    common = next((name for name in words[0] if all(name in one for one in words)), None)
-    if common is None:
-        raise DeviceError("scales: groups of matrices differ in length or type; expected all alike")
-    return common
-
-
-def half_byte(packed: str) -> str:
-    """What the bytes of matrices of 4 bits hold. Raises DeviceError for other types."""
-    return word("packed", packed, HALF_BYTES)
-
-
 def expression_of(op: Any, usual: str, *, gated: bool) -> str:
     """What becomes of products: the usual, or an expression that is given. Raises DeviceError if it is not a
     text or names the sums of another form; RequestError if it cannot be read or names anything else.
@@ -297,6 +249,20 @@ def expression_of(op: Any, usual: str, *, gated: bool) -> str:
     except RequestError as error:
         raise RequestError(f"op: {error}") from None
     return op
+
+
+def _lists(call: Call, routing: SortedExperts, units: int, *, summed: bool) -> dict[str, Given]:
+    """The arrays of a routing of so many units, by the names of `moe_gemm`; where results are `summed` by token, which
+    entries these are, if that is known. Raises DeviceError for shorter ones.
+    """
+    arrays = {"sorted_ids": (routing.ids, units * routing.unit), "expert_ids": (routing.experts, units)}
+    arrays["totals"] = routing.totals, 2
+    lists = {name: _first(call.read(f"routing: {name}", one), size) for name, (one, size) in arrays.items()}
+    # With a mask nobody knows that as many experts take part as there are matrices.
+    if summed and routing.entry_ids is not None and not routing.is_local:
+        shape = routing.tokens, routing.topk
+        lists["entry_ids"] = call.read("routing: entry_ids", routing.entry_ids).require(shape=shape).contiguous()
+    return lists
 
 
 def _first(given: Given, size: int) -> Given:

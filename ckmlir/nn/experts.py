@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ckmlir.nn.calls import Call
-from ckmlir.nn.expert_parts import common_word, expression_of, half_byte, scale_words
+from ckmlir.nn.expert_parts import expression_of
+from ckmlir.nn.expert_scales import bias_type, common_word, half_byte, scale_words
 from ckmlir.nn.given import Given, elements_in
 from ckmlir.nn.plain import checked, word
 from ckmlir.nn.products import ACTIVATIONS
@@ -176,7 +177,7 @@ class _Layer:
         self.arrays: dict[str, Given] = {"x": rows, **read, **beside}
         if packed:
             lengths = {"gate": hidden, "up": hidden, "down": inter}
-            words = [scale_words(beside[f"{name}_scale"], one, lengths[name]) for name, one in read.items()]
+            words = [scale_words(beside[f"{name}_scale"], one.shape[:2], lengths[name]) for name, one in read.items()]
             self.keys |= {"b_dtype": packed, "b_scale": common_word(words)}
         else:
             for one in beside.values():
@@ -193,11 +194,9 @@ class _Layer:
         if biases is None:
             return
         found = self._beside("biases", _by_name("biases", biases), BIASES)
-        for name, one in found.items():
-            of_matrix = self.arrays[name.removesuffix("_bias")].shape[:2]
-            one.require(shape=of_matrix, dtype=found["gate_bias"].dtype)
+        matrices = [self.arrays[name.removesuffix("_bias")] for name in found]
+        self.keys["bias"] = bias_type(list(found.values()), matrices)
         self.arrays |= found
-        self.keys["bias"] = found["gate_bias"].dtype
 
     def _beside(self, what: str, given: Mapping[str, Any], names: Sequence[str], other: str = "") -> dict[str, Given]:
         """Arrays by name, all that there are to be. Raises DeviceError for others, which says what else may be."""

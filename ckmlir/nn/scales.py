@@ -87,16 +87,26 @@ def laid(operand: str, scales: Given, way: tuple[str, str]) -> tuple[dict[str, o
 
 def _forms(operand: str, count: int, groups: int, rows: int, k: int, is_power: bool) -> list[str]:
     """What scales may be of, in the operators' words, the usual one first."""
-    if is_power:
-        return ["1x32"] if (count, groups) == (rows, ceil_div(k, 32)) else []
-    each = count == rows
-    fits = {
+    vectors = {
         "tensor": (count, groups) == (1, 1),
-        "row" if operand == "a" else "column": each and groups == 1,
-        **{f"1x{length}": each and groups == ceil_div(k, length) for length in LENGTHS},
-        "128x128": operand == "b" and (count, groups) == (ceil_div(rows, 128), ceil_div(k, 128)),
-    }
-    return [form for form, is_one in fits.items() if is_one]
+        "row" if operand == "a" else "column": count == rows and groups == 1,
+    }  # fmt: skip
+    found = [form for form, is_one in vectors.items() if is_one and not is_power]
+    return found + group_forms((count, groups), rows, k, is_power=is_power, blocks=operand == "b")
+
+
+def group_forms(shape: tuple[int, ...], rows: int, k: int, *, is_power: bool, blocks: bool) -> list[str]:
+    """Of what groups along K (…, rows that have scales, groups) may be, in the operators' words, the usual one first.
+
+    Args:
+        rows, k: of the operand.
+        is_power: scales are powers of two.
+        blocks: 128 rows may share a scale.
+    """
+    if is_power:
+        return ["1x32"] if shape == (rows, ceil_div(k, 32)) else []
+    found = [f"1x{length}" for length in LENGTHS if shape == (rows, ceil_div(k, length))]
+    return found + ["128x128"] * (blocks and shape == (ceil_div(rows, 128), ceil_div(k, 128)))
 
 
 def _is_number(scales: Given) -> bool:

@@ -33,15 +33,28 @@ class Sums(NamedTuple):
 
 def first_sums(values: Mapping[str, Any]) -> Sums:
     """Of gate and up, by the keys of a layer: the activation of sums with their scales and biases."""
+    return sums_of_matrices(values["op"], scaled=values["dtype"] in NARROW, bias=values["bias"])
+
+
+def sums_of_matrices(op: str, *, scaled: bool, bias: str | None, weighted: bool = False) -> Sums:
+    """Of gate and up, or of one matrix, which is called gate as well.
+
+    Args:
+        op: an expression of gate and up, or of acc.
+        scaled: rows and columns have scales, which sums are multiplied by.
+        bias: type of what is added to the scaled sums; None: nothing is.
+        weighted: the outcome is multiplied by the weights of entries.
+    """
     matrices = {"gate": "gate", "up": "up", "acc": "gate"}
 
     def whole(found: re.Match[str]) -> str:
         name, own = found[0], matrices[found[0]]
-        scaled = f"{name} * x_scale * {own}_scale" if values["dtype"] in NARROW else name
-        biased = f"{scaled} + {own}_bias" if values["bias"] else scaled
+        with_scales = f"{name} * x_scale * {own}_scale" if scaled else name
+        biased = f"{with_scales} + {own}_bias" if bias else with_scales
         return name if biased == name else f"({biased})"
 
-    return _numbered(re.sub(r"\b(gate|up|acc)\b", whole, values["op"]), _FIRST, values["bias"])
+    text = re.sub(r"\b(gate|up|acc)\b", whole, op)
+    return _numbered(f"({text}) * {WEIGHTS}" if weighted else text, (*_FIRST, WEIGHTS), bias)
 
 
 def second_sums(values: Mapping[str, Any]) -> Sums:

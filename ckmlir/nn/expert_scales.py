@@ -1,0 +1,173 @@
+"""What products of routed rows take beside their matrices: scales and biases of each expert."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ckmlir.nn.calls import Call
+from ckmlir.nn.given import Given
+from ckmlir.nn.plain import word
+from ckmlir.nn.scales import group_forms
+from ckmlir.ops.dtypes import HALF_BYTES, POWER
+from ckmlir.runtime.device import DeviceError
+
+Arguments = tuple[Any, Any]
+"""What was given of the first matrix of each expert, and of `up`."""
+
+
+class Beside:
+    """Scales and biases of a product, read and compared with its operands.
+
+    Attributes:
+        keys: of `moe_gemm`, those that scales of groups have.
+        inputs: scales of groups, by its names.
+        sides: scales of rows and columns, and biases, by the names of `ckmlir.ops.moe.layer_sums`.
+        bias: type of the biases; None where there are none.
+    """
+
+    def __init__(self, call: Call, a: Given, matrices: Sequence[Given]) -> None:
+        """`a` (rows, k), and of each expert b, or gate and up (experts, n, …)."""
+        self.call, self.a, self.matrices = call, a, matrices
+        self.keys = dict[str, object]()
+        self.inputs, self.sides = dict[str, Given](), dict[str, Given]()
+        self.bias: str | None = None
+
+    def set_scales(self, a_scale: Any, given: Arguments) -> None:
+        """Take note of scales of rows of a, and of `scale` and `up_scale`.
+
+        Raises DeviceError where they do not fit the operands or each other.
+        """
+        from ckmlir.ops.moe.experts_scales import SCALED, WIDE
+
+        dtype = self.a.dtype
+        of_matrices = self._of_matrices("scale", given)
+        of_rows = None if a_scale is None else self.call.scales("a_scale", a_scale).contiguous()
+        if of_matrices and dtype not in (*WIDE, *SCALED):
+            raise DeviceError(f"scale: found for rows of {dtype}; expected none, or a of {', '.join((*WIDE, *SCALED))}")
+        if of_rows is not None and dtype not in SCALED:
+            raise DeviceError(f"a_scale: found for rows of {dtype}; expected none, or a of {', '.join(SCALED)}")
+        if dtype in SCALED and (of_rows is None) != (not of_matrices):
+            missing, found = ("a_scale", "scale") if of_rows is None else ("scale", "a_scale")
+            raise DeviceError(f"{missing}: found none beside {found}; expected both, or neither")
+        if of_rows is not None and of_matrices[0].ndim == 2:
+            self._set_channels(of_rows, of_matrices)
+        elif of_matrices:
+            self._set_groups(of_rows, of_matrices)
+
+    def _set_channels(self, of_rows: Given, of_matrices: Sequence[Given]) -> None:
+        """Scales of rows, and of the matrices' channels."""
+        of_rows.require(shape=self.a.shape[:1], dtype="f32")
+        for one, matrix in zip(of_matrices, self.matrices, strict=True):
+            one.require(shape=matrix.shape[:2], dtype="f32")
+        self.sides |= dict(zip(("x_scale", "gate_scale", "up_scale"), (of_rows, *of_matrices), strict=False))
+
+    def _set_groups(self, of_rows: Given | None, of_matrices: Sequence[Given]) -> None:
+        """Scales of groups along K, which rows have beside matrices of 8 bits."""
+        k = self.a.shape[1]
+        both = zip(of_matrices, self.matrices, strict=True)
+        words = [scale_words(one, matrix.shape[:2], k, blocks=of_rows is not None) for one, matrix in both]
+        self.keys["b_scale"] = common_word(words)
+        names = ("b",) if len(of_matrices) == 1 else ("gate", "up")
+        self.inputs |= {f"scale_{name}": one for name, one in zip(names, of_matrices, strict=True)}
+        if of_rows is None:
+            self.keys["b_dtype"] = self.matrices[0].dtype
+            return
+        if (of_rows.dtype == POWER.name) != (of_matrices[0].dtype == POWER.name):
+            types = f"{of_rows.dtype} beside {of_matrices[0].dtype} of scale"
+            raise DeviceError(f"a_scale: elements are {types}; expected powers of two (e8m0) of both, or f32")
+        self.keys["a_scale"] = scale_words(of_rows, self.a.shape[:1], k)[0]
+        self.inputs["scale_a"] = of_rows
+
+    def set_biases(self, given: Arguments) -> None:
+        """Take note of `bias` and `up_bias`. Raises DeviceError where they do not fit the matrices or each other."""
+        found = self._of_matrices("bias", given)
+        if found:
+            self.bias = bias_type(found, self.matrices)
+            self.sides |= dict(zip(("gate_bias", "up_bias"), found, strict=False))
+
+    def sums(self, op: str, weights: Given | None) -> tuple[dict[str, object], dict[str, Given]]:
+        """The keys of what becomes of the products, which are scaled and biased first, and its arrays.
+
+        Raises DeviceError for more arrays than a kernel takes.
+        """
+        from ckmlir.ops.contraction.side import MOST_OF_EXPERTS
+        from ckmlir.ops.moe.layer_sums import WEIGHTS, sums_of_matrices
+
+        scaled = "x_scale" in self.sides
+        keys, names = sums_of_matrices(op, scaled=scaled, bias=self.bias, weighted=weights is not None)
+        if len(names) > MOST_OF_EXPERTS:
+            raise DeviceError(
+                f"weighted=True: scales and biases of gate and up are {len(names) - 1} arrays, weights one more; "
+                f"expected at most {MOST_OF_EXPERTS}, such as weights of a later product"
+            )
+        arrays = self.sides if weights is None else {**self.sides, WEIGHTS: weights}
+        inputs = {f"d{place}": arrays[name] for place, name in enumerate(names)}
+        return {**keys} if inputs or op != "acc" else {}, inputs
+
+    def usual_type(self, of_sums: Mapping[str, object]) -> str | None:
+        """The type of results where none is asked for, by the keys of `sums`; None: what products of a's type have."""
+        if "x_scale" in self.sides or "scale_a" in self.inputs:
+            return "f16"
+        return "f32" if self.a.dtype == "i8" and of_sums else None  # what follows is computed in f32
+
+    def _of_matrices(self, what: str, given: Arguments) -> list[Given]:
+        """The arrays of all matrices, or none. Raises DeviceError where only some have one."""
+        first, second = given
+        if len(self.matrices) == 1 and second is not None:
+            raise DeviceError(f"up_{what}: found without up; leave it out, or give up")
+        if len(self.matrices) > 1 and (first is None) != (second is None):
+            some = {"scale": "scales", "bias": "biases"}[what]
+            expected = f"expected up_{what} and {what}, or neither"
+            raise DeviceError(f"up_{what}: matrices have {some}, or none has; {expected}")
+        read = self.call.scales if what == "scale" else self.call.read
+        named = ((what, first), (f"up_{what}", second))
+        return [read(name, one).contiguous() for name, one in named if one is not None]
+
+
+def bias_type(biases: Sequence[Given], matrices: Sequence[Given]) -> str:
+    """The type of biases (experts, n) of matrices (experts, n, …). Raises DeviceError for other shapes and types."""
+    from ckmlir.ops.rows.arrays import FLOATS
+
+    dtype = biases[0].dtype
+    if dtype not in FLOATS:
+        raise DeviceError(f"{biases[0].what}: elements are {dtype}; expected {', '.join(FLOATS)}")
+    for one, matrix in zip(biases, matrices, strict=True):
+        one.require(shape=matrix.shape[:2], dtype=dtype)
+    return dtype
+
+
+def scale_words(given: Given, rows: tuple[int, ...], k: int, *, blocks: bool = False) -> list[str]:
+    """What `moe_gemm` may call scales of groups along K, several where rows are short.
+
+    Args:
+        given: (…, rows that have scales, groups).
+        rows: the leading dimensions of the operand, (rows,) or (experts, n).
+        blocks: 128 rows may share a scale.
+
+    Raises DeviceError for other groups and types.
+    """
+    from ckmlir.ops.contraction.scaling import DTYPES
+    from ckmlir.ops.moe.experts_scales import MX
+
+    is_power = given.dtype == POWER.name
+    if given.dtype in DTYPES and given.ndim == len(rows) + 1 and given.shape[:-2] == rows[:-1]:
+        found = group_forms(given.shape[-2:], rows[-1], k, is_power=is_power, blocks=blocks)
+        if found:
+            return [MX] if is_power else found
+    each = f"one for each of {'x'.join(map(str, rows))} rows and 32 of {k} of e8m0, or 32, 64 or 128 of f32"
+    together = ", or for 128 rows and 128 of f32" if blocks else ""
+    raise DeviceError(f"{given.what}: shape {given.shape} of {given.dtype}; expected {each}{together}")
+
+
+def common_word(words: Sequence[Sequence[str]]) -> str:
+    """What the scales of all matrices may be called. Raises DeviceError where they are of different groups."""
+    common = next((name for name in words[0] if all(name in one for one in words)), None)
+    if common is None:
+        raise DeviceError("scales: groups of matrices differ in length or type; expected all alike")
+    return common
+
+
+def half_byte(packed: str) -> str:
+    """What the bytes of matrices of 4 bits hold. Raises DeviceError for other types."""
+    return word("packed", packed, HALF_BYTES)
