@@ -79,6 +79,9 @@ class KernelStep(Struct, frozen=True):
         return f"kernel {self.spec.name} on {', '.join(self.arrays)}: {grid} workgroups of {block}"
 
 
+MOST_ITEMS, MOST_FURTHER = 2**32 - 1, 65535
+"""Work-items along the first axis of a grid, which dispatch packets count in 32 bits, and workgroups along the others
+(HIP, `hipDeviceProp_t.maxGridSize`)."""
 PlanStep = FillStep | PackStep | KernelStep
 
 
@@ -121,7 +124,7 @@ def make_plan(operator: Operator[Any, Any], problem: Any, target: Target, spec: 
     Kernels of a grid without workgroups are left out.
 
     Raises:
-        RequestError: the chip cannot run one of the kernels.
+        RequestError: the chip cannot run one of the kernels, or no launch takes its workgroups.
         ValueError: the operator's steps name buffers that are not there.
     """
     if spec is None:
@@ -131,8 +134,21 @@ def make_plan(operator: Operator[Any, Any], problem: Any, target: Target, spec: 
     workspaces = list(operator.workspaces(problem, spec, target))
     if len(declared) > 1 or workspaces:
         return _Resolver(operator, problem, target, spec, workspaces).resolved(declared)
-    launch = operator.launch(problem, spec, target)
-    return Plan((), () if launch.is_empty else (KernelStep(operator, problem, spec, launch),))
+    step = KernelStep(operator, problem, spec, operator.launch(problem, spec, target))
+    return Plan((), (step,) if _is_launched(step, target) else ())
+
+
+def _is_launched(step: KernelStep, target: Target) -> bool:
+    """Whether the grid has workgroups. Raises RequestError for more than a launch takes on any device."""
+    (x, y, z), (items, _, _) = step.launch.grid, step.launch.block
+    if x == 0 or y == 0 or z == 0:
+        return False
+    if y > MOST_FURTHER or z > MOST_FURTHER or x * items > MOST_ITEMS:
+        raise RequestError(
+            f"{step.operator.name} on {target.name}: {x}x{y}x{z} workgroups of {items} work-items; a launch takes at "
+            f"most {MOST_ITEMS} work-items along its first axis and {MOST_FURTHER} workgroups along the others"
+        )
+    return True
 
 
 class _Resolver:
@@ -173,7 +189,7 @@ class _Resolver:
     def add(self, step: KernelStep) -> None:
         for name in step.arrays:
             self.size(name)
-        if not step.launch.is_empty:
+        if _is_launched(step, self.target):
             self.steps.append(step)
 
     def run(self, step: Run) -> None:

@@ -278,6 +278,7 @@ def test_wrong_gradients_do_not_pass() -> None:
         (SUMS, {"stride": 2**22, "n": 64, "split": 1}, "split=1: a part spans more than 2 GiB; expected at least"),
         (SUMS, {"of": "gradients", "dy_stride": 2**28, "n": 64}, "32 rows of dy would span 2 GiB; expected at most"),
         (SUMS, {"c": 1030, "hw": 2**20, "n": 1, "layout": "nchw"}, "stride=1080033280: 1 image of x would span 2 GiB"),
+        (BACKWARD, {"n": 0, "c": 2**30 - 1}, "c=1073741823: 16777216 workgroups; one launch takes 16777215"),
         (FORWARD, {"dtype": "f32", "align": 2}, "align=2: elements of x have 4 bytes; expected a multiple"),
     ],
 )  # fmt: skip

@@ -126,6 +126,19 @@ def test_a_chip_that_cannot_run_a_nested_kernel(monkeypatch: pytest.MonkeyPatch)
         make_plan(SUMS, SUMS.problem(), get_target("gfx90a"))
 
 
+@pytest.mark.parametrize(("name", "keys", "workgroups"), [
+    ("batched_gemm", {"batch": (65537,), "m": 1, "n": 12, "k": 20}, "1x65537x1 workgroups of"),
+    ("predict_blocks", {"b": 16385, "h": 152, "sq": 2}, "1x2490520x1 workgroups of"),  # a step's
+    ("mhc_post", {"m": 2**30, "c": 2, "streams": 8}, "1073741824x1x1 workgroups of 64 work-items"),
+])  # fmt: skip
+def test_what_no_launch_takes_is_refused_before_anything_is_compiled(
+    name: str, keys: dict[str, Any], workgroups: str
+) -> None:
+    operator = find_operator(name)
+    with pytest.raises(RequestError, match=f"^{name} on gfx942: {workgroups}"):
+        make_plan(operator, operator.problem(**keys), GFX942)
+
+
 def test_inputs_that_agree_are_made_together(monkeypatch: pytest.MonkeyPatch) -> None:
     def together(self: Any, problem: Any, generator: np.random.Generator) -> Mapping[str, np.ndarray]:
         return {"offsets": np.arange(problem.tiles.rows + 1)}

@@ -333,13 +333,15 @@ def sums_error(images: Images, sizes: Array) -> Array:
 def check_sums(problem: SumsProblem) -> SumsProblem:
     """The problem. Raises RequestError for more workgroups than a launch takes, and for rows that no offset reaches."""
     images = problem.images
-    if images.c * images.count == 0:
+    if images.c == 0:
         return problem
     channels = tile_counts(problem.space.lengths, problem.tile)[0]
     if channels * problem.parts > MAXIMUM_WORKGROUPS:
         raise RequestError(
             f"c={images.c}: {channels * problem.parts} workgroups; one launch takes {MAXIMUM_WORKGROUPS}"
         )
+    if images.count == 0:
+        return problem
     if problem.parts * images.c > MAXIMUM_SIZE:
         raise RequestError(f"split={problem.split}: {problem.parts * images.c} sums; kernels count to {MAXIMUM_SIZE}")
     if not problem.reached:
