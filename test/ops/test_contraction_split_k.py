@@ -291,6 +291,11 @@ def test_requests_that_are_refused(name: str, keys: dict[str, Any], words: str) 
             raise RequestError(str(reasons[0]))
 
 
+def test_parts_that_lie_too_far_apart_are_refused() -> None:
+    with pytest.raises(RequestError, match=r"^sum_parts: shape=2x2147483647: parts lie 4294967294 elements apart; .*"):
+        find_operator("sum_parts").problem(shape=(2, 2147483647))
+
+
 def test_more_sums_of_a_part_than_kernels_count_are_refused_as_asked() -> None:
     """By the parts that were asked for, of which a short K has fewer."""
     conv = find_operator("conv_fwd")

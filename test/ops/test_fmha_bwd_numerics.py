@@ -155,7 +155,8 @@ def test_a_bias_that_heads_share(bias: str) -> None:
 
 def test_no_batches_leave_zeros() -> None:
     """The gradients of a bias and of sinks have elements without any batch, or queries."""
-    for keys in ({"b": 0, "sq": 8, "bias": "one", "dbias": 1, "sink": 1}, {"sq": 0, "sk": 40, "sink": 1, "b": 2}):
+    cases: list[dict[str, Any]] = [{"b": 0, "sq": 8, "bias": bias, "dbias": 1, "sink": 1} for bias in ("one", "batch")]
+    for keys in (*cases, {"sq": 0, "sk": 40, "sink": 1, "b": 2}):
         _, _, outputs = differentiate("gfx942", {"h": 2, "d": 32, **keys})
         assert not any(array.any() for array in outputs.values())
         assert outputs["dsink"].size

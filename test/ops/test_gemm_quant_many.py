@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operator_runner import CHIPS, agree
+from operator_runner import CHIPS, agree, outcome
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.contraction.scaling import MAJORS
 from ckmlir.ops.gemm.gemm_quant import A_SCALES, B_SCALES, DTYPES
+from ckmlir.ops.precision import DENORMAL
 from ckmlir.ops.request import RequestError
 from ckmlir.targets import get_target
 
@@ -153,3 +154,13 @@ def test_what_is_refused(name: str, keys: dict[str, Any], words: str) -> None:
     with pytest.raises(RequestError) as refused:
         find_operator(name).problem(**{**RAGGED[name], **keys})
     assert words in str(refused.value)
+
+
+def test_a_denormal_scale_beside_a_large_one() -> None:
+    """A sum times one of them is rounded to a multiple of f32's least number before it meets the other."""
+    scales = {
+        "scale_a": np.full((4, 12, 1), 1e20, np.float32), "scale_b": np.full((4, 14, 1), DENORMAL, np.float32),
+    }  # fmt: skip
+    keys = {"m": 12, "n": 14, "k": 12, "b_scale": "1x64"}
+    c = outcome(find_operator("batched_gemm_quant"), "gfx950", keys, scales, specified=True).outputs["c"]
+    assert (np.abs(c.astype(np.float32)) > 1e-26).any()

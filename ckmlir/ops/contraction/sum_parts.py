@@ -45,7 +45,7 @@ from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.operator import NOTHING, Launch, Operator, Run
 from ckmlir.ops.precision import order_decides
-from ckmlir.ops.request import Choice, Integer, Real, RequestError
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Real, RequestError
 from ckmlir.ops.scalars import f32, f64, i32
 from ckmlir.ops.spec import Algorithm, Reason, by, not_powers_of_two, unlike
 from ckmlir.ops.steps import Fill
@@ -144,6 +144,9 @@ class SumParts(Operator[SumProblem, SumSpec]):
             side.append(Operand(name, own, lies, packed(lies), broadcast_axes(name, lies, shape)))
         problem = SumProblem(parts, shape, (sums,), tuple(side), c, op, values["alpha"], values["beta"])
         check_tiles(problem.ordered, tile_of(problem), [one.name for one in problem.operands])
+        if problem.part_stride > MAXIMUM_SIZE and not self.writes_nothing(problem):
+            apart = f"parts lie {problem.part_stride} elements apart"
+            raise RequestError(f"shape={'x'.join(map(str, shape))}: {apart}; kernels take at most {MAXIMUM_SIZE}")
         return problem
 
     def spec(self, problem: SumProblem, target: Target) -> SumSpec:

@@ -50,7 +50,7 @@ from ckmlir.ops.contraction.scaling import MAJORS, Scale
 from ckmlir.ops.contraction.scaling import ZEROS as SHIFTS
 from ckmlir.ops.contraction.tolerance import magnitudes
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
-from ckmlir.ops.precision import OVERFLOW, UNIT
+from ckmlir.ops.precision import DENORMAL, OVERFLOW, UNIT
 from ckmlir.ops.request import LEAST_NORMAL_F32, Choice, Flag, Pitch, RequestError
 from ckmlir.targets import Target
 
@@ -137,7 +137,7 @@ class GemmQuant(ContractionOperator):
         added: int | None = None,
     ) -> Tolerance:
         """As of any product, and `ROUNDINGS` more of every term; a product of scales may become zero where f32 has no
-        normal number so small.
+        normal number so small, and a sum times one scale, before the other, is a multiple of its least number.
         """
         scaled, worst = _scaled(problem, arrays), np.zeros((problem.m, problem.n))
         times = _times(problem)
@@ -148,6 +148,7 @@ class GemmQuant(ContractionOperator):
             rows = of_a.largest(arrays[of_a.name], problem.m, problem.k)
             columns = one.largest(arrays[one.name], problem.n, problem.k)
             with np.errstate(over="ignore", invalid="ignore"):
+                error = error + DENORMAL / 2 * problem.k * np.maximum.outer(rows, columns)
                 beyond = np.logical_or.outer(np.isinf(rows), np.isinf(columns)) | (np.outer(rows, columns) >= OVERFLOW)
                 beyond |= magnitudes(a, b) * np.maximum.outer(rows, columns) >= OVERFLOW / times
                 beyond |= (terms >= OVERFLOW / times) & (times > 1)

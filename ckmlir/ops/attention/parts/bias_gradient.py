@@ -51,7 +51,7 @@ class BiasGradient(Part):
     @property
     def count(self) -> int:
         """How many dS are added to an element of the gradient."""
-        return self.heads // (self.bias.lengths[0] * self.bias.lengths[1])
+        return self.heads // max(math.prod(self.bias.lengths[:2]), 1)  # a bias for each batch of none has no elements
 
     @property
     def distance(self) -> int:
