@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.functions import FUNCTIONS
-from ckmlir.ops.tensors.rounding import Bounded, bounded_error, expression_error
+from ckmlir.ops.tensors.rounding import Bounded, bounded, bounded_error, bounded_sum, expression_error
 
 NAN, INF = float("nan"), float("inf")
 
@@ -93,3 +93,13 @@ def test_arguments_broadcast(text: str) -> None:
     assert np.broadcast_shapes(bounded_error(parse(text, ("a", "b")), given).shape, (3, 4)) == (3, 4)
     swapped = {"a": given["b"], "b": given["a"]}
     assert np.broadcast_shapes(bounded_error(parse(text, ("a", "b")), swapped).shape, (3, 4)) == (3, 4)
+
+
+def test_a_sum_that_takes_a_product_unrounded_finds_no_infinity() -> None:
+    """-inf + 1e30 · 1e30 is -inf in one rounding, NaN in two; with 1e30 · inf it is NaN in any, and known."""
+    left = np.array([[-INF, -INF, INF], [1e30, 1e30, 1e30]])
+    right = np.array([[1, 1, 1], [1e30, INF, 1e30]])
+    terms = bounded("a * b", {"a": Bounded(left, 0.0), "b": Bounded(right, 0.0)})
+    found = bounded_sum(terms, 0, 2)
+    assert np.isnan(found.value[:2]).all() and found.value[2] == INF
+    assert found.error.tolist() == [INF, 0, 0]

@@ -243,7 +243,8 @@ def bounded(text: str, variables: Mapping[str, Bounded]) -> Bounded:
 
 def bounded_sum(terms: Bounded, axis: int, additions: int) -> Bounded:
     """Sums of terms along an axis in f32, by so many additions one behind the other; nothing is known of those that
-    their order may make too large. NaN and infinities are what they are in any order."""
+    their order may make too large. NaN and infinities are what they are in any order; but an addition that takes a
+    product unrounded finds no infinity where f32 only lacks it, so that of two of different signs one may be left."""
     value = np.asarray(terms.value, np.float64)
     error = np.broadcast_to(terms.error, value.shape)
     with np.errstate(all="ignore"):
@@ -252,6 +253,9 @@ def bounded_sum(terms: Bounded, axis: int, additions: int) -> Bounded:
         off = error.sum(axis=axis) + sum_error(additions, sizes)
     off = np.where(order_decides(value, axis), np.inf, off)
     off = np.where(np.isfinite(total) | np.isinf(off), off, 0.0)
+    if terms.unrounded is not None:
+        lacked = (np.isinf(value) & np.isfinite(terms.unrounded[0])).any(axis=axis)
+        off = np.where(lacked & np.isnan(total), np.inf, off)
     surely = (np.isnan(value) & (error == 0)).any(axis=axis)
     return Bounded(total, np.where(surely, 0.0, off))
 
