@@ -135,8 +135,8 @@ def expert_matmul(
         bias: (experts, n), f16, bf16 or f32, added to the scaled product of b. up_bias: the same of up, of one type.
         op: what becomes of a product, scaled and with its bias, an expression of acc; with `up` of gate, that of b, and
             up. By default acc, and silu(gate) * up.
-        dtype: of the result, as for `matmul`; by default f16 of 8 bits with scales, and f32 of i8 without that have
-            an op, a bias or weights.
+        dtype: of the result, as for `matmul`; by default f16 where operands of 8 bits have scales, and f32 for i8
+            without scales, but with an op, a bias or weights.
         out: the result, to be written.
 
     Returns:

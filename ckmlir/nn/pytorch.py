@@ -67,8 +67,8 @@ def _arguments(name: str) -> dict[str, str]:
 def recorded(function: Callable[..., Any], call: BoundArguments) -> Any:
     """A call of a function as one of the operator of its name, which PyTorch records.
 
-    Raises what the function raises for an argument that it does not take either; NoGradient for one that the operator
-    does not take, DeviceError for one of another type.
+    Raises what the function itself raises for an argument that it refuses; NoGradient for one that the operator does
+    not take, DeviceError for one of another type.
     """
     name, given = function.__name__, dict(call.arguments)
     named, how = f"{name}{BY_NAME}" if isinstance(given.get("padding"), str) else name, RECORDED.get(name)

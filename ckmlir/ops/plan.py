@@ -22,6 +22,10 @@ from ckmlir.targets import Target
 if TYPE_CHECKING:
     from ckmlir.ops.comparison import Array
 
+MOST_ITEMS, MOST_FURTHER = 2**32 - 1, 65535
+"""Work-items along the first axis of a grid, which dispatch packets count in 32 bits, and workgroups along the others
+(HIP, `hipDeviceProp_t.maxGridSize`)."""
+
 
 class FillStep(Struct, frozen=True):
     """Set the first `nbytes` bytes of an array or workspace."""
@@ -79,9 +83,6 @@ class KernelStep(Struct, frozen=True):
         return f"kernel {self.spec.name} on {', '.join(self.arrays)}: {grid} workgroups of {block}"
 
 
-MOST_ITEMS, MOST_FURTHER = 2**32 - 1, 65535
-"""Work-items along the first axis of a grid, which dispatch packets count in 32 bits, and workgroups along the others
-(HIP, `hipDeviceProp_t.maxGridSize`)."""
 PlanStep = FillStep | PackStep | KernelStep
 
 
