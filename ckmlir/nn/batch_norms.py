@@ -61,7 +61,7 @@ def batch_norm(
     keys = _sizes(given, channels_last)
     images, added = _images(given, channels_last), call.optional("residual", residual)
     inputs: dict[str, Given | None] = {"x": images, **_parameters(call, given, keys, weight, bias)}
-    applied = "none" if activation is None else word("activation", activation, ("relu",))
+    applied = "none" if activation is None else word("activation", activation, ("none", "relu"))
     keys |= {"eps": eps, "activation": applied, "stride": _pitch(images)}
     if added is not None:
         inputs["residual"] = seen = _images(added.require(shape=given.shape, dtype=given.dtype), channels_last)

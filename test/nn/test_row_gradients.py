@@ -135,7 +135,7 @@ def test_what_is_refused(session: nn.Session) -> None:
         (lambda: nn.rms_norm(tensor, eps="small"), "eps=small: expected a finite number"),
         (lambda: nn.layer_norm(tensor, normalized_shape=3.5), "normalized_shape=3.5: expected whole numbers"),
         (lambda: nn.layer_norm(tensor, 16), "normalized_shape=(16,): x has shape (5, 32)"),
-        (lambda: nn.softmax(tensor, 1.5), "softmax: dim=1.5: expected a whole number"),
+        (lambda: nn.softmax(tensor, 1.5), "dim=1.5: expected one of 2 dimensions, from -2 to 1"),
         (lambda: nn.softmax(tensor, scale=None), "scale=None: expected a finite number"),
     ):
         with pytest.raises(DeviceError) as caught:
