@@ -130,9 +130,9 @@ def expert_matmul(
             i4 from -8 to 7 or u4 from 0 to 15.
         up: a second matrix of each expert, as b, with `up_scale` where b has `scale`, and `up_bias` where it has
             `bias`: both products are one.
-        a_scale: of a of 8 bits, whose b has `scale`: (rows,), f32, beside scales of channels; else (rows, groups), of
-            32, 64 or 128 elements along k, or powers of two of 32, where those of b are.
-        bias: (experts, n), f16, bf16 or f32, added to the scaled product of b. up_bias: the same of up, of one type.
+        a_scale: scales of a, where a has 8 bits and b has `scale`. With scales of channels (rows,), f32; with scales of
+            groups (rows, groups), f32 of 32, 64 or 128 elements along k, or powers of two of 32, as those of b are.
+        bias: (experts, n), f16, bf16 or f32, added to the scaled product of b. up_bias: the same for up, of one type.
         op: what becomes of a product, scaled and with its bias, an expression of acc; with `up` of gate, that of b, and
             up. By default acc, and silu(gate) * up.
         dtype: of the result, as for `matmul`; by default f16 where operands of 8 bits have scales, and f32 for i8
@@ -143,18 +143,22 @@ def expert_matmul(
         (rows, n), or `out`. Rows of entries or places that the routing left out are not defined.
 
     Raises:
-        DeviceError: shapes or types do not fit, an array has gaps; an expression of other sums; `weighted`, where gate
-            and up have scales of channels and biases.
+        DeviceError: shapes or types do not fit, an array has gaps; an expression that names other sums; `weighted`
+            where gate and up have both scales of channels and biases.
         RequestError: the chip lacks the type, the unit is not a multiple of 16, or an expression means nothing.
     """
     from ckmlir.ops.moe.experts_problem import A_ROWS, C_ROWS
-    from ckmlir.ops.moe.experts_scales import WIDE
+    from ckmlir.ops.moe.experts_scales import SCALED, WIDE
 
     call = Call(stream)
     word("rows", rows, A_ROWS)
     word("results", results, C_ROWS)
     given = call.read("a", a).require(ndim=2).rows()
-    kind = half_byte(packed) if scale is not None and given.dtype in WIDE else None
+    held = half_byte(packed)
+    kind = held if scale is not None and given.dtype in WIDE else None
+    if scale is not None and given.dtype not in (*WIDE, *SCALED):  # before b, whose bytes would be asked about
+        able = ", ".join((*WIDE, *SCALED))
+        raise DeviceError(f"scale: found for rows of {given.dtype}; expected none, or a of {able}")
     matrices = call.read("b", b, kind).require(ndim=3).contiguous()
     if elements_in(matrices.dtype, matrices.shape[2]) != given.shape[1]:
         raise DeviceError(f"a of shape {given.shape} and b of shape {matrices.shape}: expected rows of one length")
@@ -244,10 +248,13 @@ def expression_of(op: Any, usual: str, *, gated: bool) -> str:
     if wrong:
         able = "gate and up, the sums of both matrices" if gated else "acc, the sums of the only matrix"
         raise DeviceError(f"op={shown(op)}: it names {wrong[0]}; expected {able}")
+    sums = ("gate", "up") if gated else ("acc",)
     try:
-        read_expression(op, ("gate", "up") if gated else ("acc",))
+        read = read_expression(op, sums)
     except RequestError as error:
         raise RequestError(f"op: {error}") from None
+    if not read.variables:
+        raise RequestError(f"op={op}: it names no sums; expected {' or '.join(sums)} in it")
     return op
 
 

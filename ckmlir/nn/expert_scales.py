@@ -38,13 +38,11 @@ class Beside:
 
         Raises DeviceError where they do not fit the operands or each other.
         """
-        from ckmlir.ops.moe.experts_scales import SCALED, WIDE
+        from ckmlir.ops.moe.experts_scales import SCALED
 
         dtype = self.a.dtype
         of_matrices = self._of_matrices("scale", given)
         of_rows = None if a_scale is None else self.call.scales("a_scale", a_scale).contiguous()
-        if of_matrices and dtype not in (*WIDE, *SCALED):
-            raise DeviceError(f"scale: found for rows of {dtype}; expected none, or a of {', '.join((*WIDE, *SCALED))}")
         if of_rows is not None and dtype not in SCALED:
             raise DeviceError(f"a_scale: found for rows of {dtype}; expected none, or a of {', '.join(SCALED)}")
         if dtype in SCALED and (of_rows is None) != (not of_matrices):
@@ -73,6 +71,8 @@ class Beside:
         if of_rows is None:
             self.keys["b_dtype"] = self.matrices[0].dtype
             return
+        if of_rows.dtype == POWER.name and self.a.dtype == "i8":
+            raise DeviceError("a_scale: powers of two beside i8; expected f32")
         if (of_rows.dtype == POWER.name) != (of_matrices[0].dtype == POWER.name):
             types = f"{of_rows.dtype} beside {of_matrices[0].dtype} of scale"
             raise DeviceError(f"a_scale: elements are {types}; expected powers of two (e8m0) of both, or f32")

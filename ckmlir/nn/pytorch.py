@@ -106,8 +106,8 @@ def _let_refuse(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
 
 
 def _fits(kind: str | None, value: Any, default: Any) -> bool:
-    """Whether a value may be an argument of a type of PyTorch's, None of none. Flags and real numbers were looked at
-    before, and of arrays only that they are some."""
+    """Whether PyTorch's type `kind` can hold a value; None holds none. Flags and real numbers have been checked before,
+    and arrays are only checked to be arrays."""
     if value is default or (kind is None and hasattr(value, "shape")):
         return True
     if value is None or kind is None:

@@ -1,7 +1,7 @@
 """Refusals of an operator's steps, in the words of the operator that has them as steps.
 
-A step is another operator, whose keys and arrays have names that nobody wrote who asked for the outer one. So who asks
-for a step's problem (`inner_problem`), and who makes its plan (`ckmlir.ops.plan`), gives the outer names.
+A step is another operator. The user of the outer one never wrote the step's keys or arrays, so refusals are translated:
+what asks for a step's problem (`inner_problem`), and what makes its plan (`ckmlir.ops.plan`), gives the outer names.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ class _Resolver:
         try:
             return make_plan(step.operator, step.problem, self.target)
         except RequestError as error:
-            from ckmlir.ops.inner import in_outer_words  # of no use to what is not refused
+            from ckmlir.ops.inner import in_outer_words  # only where something is refused
 
             reasons = in_outer_words(str(error), step.operator.name, {**step.arrays, **step.words})
             raise RequestError(f"{self.operator.name} on {self.target.name}: {reasons}") from None

@@ -16,7 +16,6 @@ NARROW = ("fp8", "bf8", "fp6", "bf6", "fp4")
 WAVES = (2, 2)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shape", ["16x16x128", "32x32x64"])
 @pytest.mark.parametrize("times", [2, 4])
 def test_operands_and_scales_fit(shape: str, times: int) -> None:

@@ -155,7 +155,6 @@ def test_listed_blocks(session: nn.Session, put: Put, form: str) -> None:
     assert_close(nn.sparse_attention(put(q), put(k), put(v), block_size=(64, 64), **options), expected)
 
 
-@pytest.mark.one_in(2)
 @homes
 def test_predicted_blocks(session: nn.Session, put: Put) -> None:
     """Keys that all look one way, and a block of each that no query looks at."""

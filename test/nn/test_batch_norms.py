@@ -61,7 +61,6 @@ def test_by_running_statistics(session: nn.Session, put: Callable[[Array], Any])
     assert_close(found, (exact(x) - mean[each]) / np.sqrt(exact(variance)[each] + 1e-5), factor=4)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("relu", [False, True])
 def test_gradients_are_pytorchs(session: nn.Session, relu: bool) -> None:
     torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: its gradients are compared with")

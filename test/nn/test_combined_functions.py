@@ -38,7 +38,6 @@ def test_weights_without_rows_or_columns(session: nn.Session) -> None:
         assert_close(found, np.zeros((m, n)))
 
 
-@pytest.mark.one_in(2)
 @homes
 def test_products_that_expressions_combine(session: nn.Session, put: Put) -> None:
     a0, a1, b0, scale, each, bias = (normal(*shape) for shape in ((7, 40), (40,), (40, 24), (1, 24), (7, 1), (24,)))

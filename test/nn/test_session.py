@@ -169,7 +169,7 @@ CHANGING: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", CHANGING)
 def test_functions_whose_sizes_are_lists_use_few_kernels(name: str) -> None:
     """One for all numbers of rows, but that one row may be a case of its own; as right as those made for each."""

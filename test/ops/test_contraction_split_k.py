@@ -271,7 +271,7 @@ def test_parts_for_two_workgroups_a_unit(
     ("gemm", {"op": "acc + d0"}, "does not add up to op of their sum"),
     ("gated_gemm", {}, "does not add up to op of their sum"),
     ("gemm", {"op": "acc * 2", "out": "fp8"}, "memory does not add fp8; expected reduction=workspace, or out=f32"),
-    ("gemm", {"n": 67}, "memory adds f16 in pairs, and rows, or the distance from one to the next, are odd"),
+    ("gemm", {"n": 67}, "memory adds f16 in pairs, but rows have an odd length"),
     ("gemm", {"ldc": 513}, "memory adds f16 in pairs"),
     ("gemm", {"split_k": 0}, "expected a whole number from 1"),
     ("gemm", {"split_k": 100000}, "split_k=100000: expected at most 65535"),

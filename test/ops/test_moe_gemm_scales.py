@@ -55,7 +55,7 @@ def able(chip: str, keys: dict[str, Any]) -> bool:
     return chip != "gfx90a" or not {"fp8", "bf8"} & {keys["dtype"], keys.get("b_dtype")}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "number"), [
     pytest.param(chip, number, marks=[] if (chip, number) in FEW else [pytest.mark.full])
     for chip, number in itertools.product(CHIPS, range(len(REQUESTS)))

@@ -117,7 +117,6 @@ def part(cases: list[Case]) -> list[Any]:
     return [pytest.param(one, id=str(one), marks=() if one in some else pytest.mark.full) for one in cases]
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", part(kernels()))
 def test_named_schedule(case: Case) -> None:
     """A kernel is proved, spills nothing, and is right for ten trip counts."""

@@ -167,7 +167,7 @@ def test_launches_know_the_compute_units_of_the_device(units: int, monkeypatch: 
 
 
 def test_binding_calls_as_few_functions_as_a_launch(driver: Any) -> None:
-    """Sizes that were bound before are looked up. 77, 50 and 31 with Python 3.11."""
+    """Sizes that were bound before are looked up. About 78, 51 and 31 with Python 3.11."""
     device = open_device("hip", GFX942)
     problems = [GEMM.problem(m=256 * number, n=256, k=64, block="128x128x64") for number in range(1, 3 + MOST)]
     first = Executable(device, GEMM, problems[0])

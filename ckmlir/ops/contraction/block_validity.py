@@ -10,7 +10,7 @@ from ckmlir.dialect.packing import turns_packed
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.ops.contraction.block_resources import block_lds, block_registers
 from ckmlir.ops.contraction.contraction_spec import NARROWEST_COPY, PRESHUFFLE, ContractionSpec
-from ckmlir.ops.contraction.shuffle import VECTOR_BYTES, tile_depth
+from ckmlir.ops.contraction.shuffle import COLUMNS, VECTOR_BYTES, tile_depth
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import excess, excess_lds, registers_per_lane
 from ckmlir.ops.schedules import parse as parse_schedule
@@ -125,7 +125,7 @@ def fragment_order(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     if spec.shuffled:
         yield from _shuffled_matrix(spec, schedule)
     elif spec.schedule == PRESHUFFLE:
-        right = f"expected straight, or B in that order: shuffled={spec.mfma[1]}, where B may be"
+        right = f"expected straight, or B in that order (shuffled={'|'.join(map(str, COLUMNS))})"
         yield Reason("schedule", PRESHUFFLE, "it takes B in fragment order", right)
 
 

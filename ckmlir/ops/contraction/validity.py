@@ -331,7 +331,7 @@ def _sink(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     elif features and not any(target.has(feature) for feature in features):
         yield Reason("reduction", "atomic", target.lacks(features[-1]), f"{instead}, or out=f32")
     elif find_dtype(spec.out).bytes == 2 and spec.align[2] < 2:
-        why = f"memory adds {spec.out} in pairs, and rows, or the distance from one to the next, are odd"
+        why = f"memory adds {spec.out} in pairs, but rows have an odd length or start an odd number of elements apart"
         yield Reason("reduction", "atomic", why, f"{instead}, or out=f32")
 
 

@@ -243,8 +243,9 @@ def bounded(text: str, variables: Mapping[str, Bounded]) -> Bounded:
 
 def bounded_sum(terms: Bounded, axis: int, additions: int) -> Bounded:
     """Sums of terms along an axis in f32, by so many additions one behind the other; nothing is known of those that
-    their order may make too large. NaN and infinities are what they are in any order; but an addition that takes a
-    product unrounded finds no infinity where f32 only lacks it, so that of two of different signs one may be left."""
+    their order may make too large. NaN and infinities are what they are in any order. But an addition that takes a
+    product unrounded may find it finite where f32 would not hold it: beside an infinity of the other sign the sum is
+    then infinite, and not NaN."""
     value = np.asarray(terms.value, np.float64)
     error = np.broadcast_to(terms.error, value.shape)
     with np.errstate(all="ignore"):
