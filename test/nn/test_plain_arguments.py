@@ -63,7 +63,7 @@ EXPERTS = (f16(4, 16, 32), f16(4, 16, 32), f16(4, 32, 16), f16(5, 4), 2)
     (lambda: nn.shuffle_weight(W, columns=STARTS), r"columns=\[ 0 5 12\]: expected one of"),
     (lambda: nn.linear_shuffled(X, W, STARTS), r"n=\[ 0 5 12\]: expected a whole number, 0 or more"),
     (lambda: nn.softmax(SPARSE), "a tensor that is torch.sparse_coo: expected one with strides"),
-    (lambda: nn.batch_norm(IMAGES, None, None, activation={}), "activation={}: expected one of relu"),
+    (lambda: nn.batch_norm(IMAGES, None, None, activation={}), "activation={}: expected one of none, relu"),
     (lambda: nn.scatter_rows(X, np.zeros(4, np.int32), 3, op=np.ones(3)), "op=.*: expected one of add, store"),
     (lambda: nn.linear(torch.ones(4, 8, requires_grad=True), W), "weight is ndarray; expected a tensor"),
 ])  # fmt: skip
