@@ -96,9 +96,10 @@ def _forms(operand: str, count: int, groups: int, rows: int, k: int, is_power: b
 
 
 def group_forms(shape: tuple[int, ...], rows: int, k: int, *, is_power: bool, blocks: bool) -> list[str]:
-    """Of what groups along K (…, rows that have scales, groups) may be, in the operators' words, the usual one first.
+    """The operators' names for scales of groups along K of this shape, the usual one first.
 
     Args:
+        shape: (…, rows that have scales, groups).
         rows, k: of the operand.
         is_power: scales are powers of two.
         blocks: 128 rows may share a scale.

@@ -327,7 +327,7 @@ class Run(Struct, frozen=True):
         operator, problem: what runs.
         arrays: its arrays' names -> the arrays and workspaces here that stand for them; others keep their names. A
             workspace of its own that is named here is left behind in the one that stands for it.
-        words: its keys -> what the keys here are called that they follow from, for refusals (`ckmlir.ops.inner`).
+        words: its keys -> the keys here that they follow from, for refusals (`ckmlir.ops.inner`).
     """
 
     operator: Operator[Any, Any]

@@ -1,4 +1,4 @@
-"""Calls that PyTorch records, with what is no argument of the function: refused as without gradients."""
+"""Wrong arguments of calls that PyTorch records are refused as they are without gradients."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def session() -> Iterator[None]:
     lambda x: nn.attention(x[None, None], x[None, None], x[None, None], layout=None),
     lambda x: nn.attention(x[None, None], "ab", x[None, None]),
 ])  # fmt: skip
-def test_what_is_no_argument_is_refused_as_without_gradients(call: Any) -> None:
-    """In the same words: nothing is said of gradients, which are not what is wrong."""
+def test_wrong_arguments_are_refused_as_without_gradients(call: Any) -> None:
+    """In the same words, which do not speak of gradients."""
     refused = []
     for wanted in (False, True):
         with pytest.raises((DeviceError, RequestError)) as caught:
@@ -57,7 +57,7 @@ def test_what_is_no_argument_is_refused_as_without_gradients(call: Any) -> None:
 
 
 def test_nothing_is_written_where_an_argument_is_refused() -> None:
-    """What has no gradient is told from what is no argument by asking the function, which is given copies."""
+    """The function itself is asked whether an argument is wrong, and is given copies."""
     x = torch.ones(16, 16, dtype=torch.float16, requires_grad=True)
     out = torch.zeros(16, 16, dtype=torch.float16)
     with pytest.raises(NoGradient, match="dtype=f16"):

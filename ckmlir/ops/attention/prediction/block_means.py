@@ -99,7 +99,7 @@ PLACE_KEYS = (
     Flag("shift", False, "rows come less a row of each head, such as their mean"),
     HeadStrides("x_strides", None, "elements from one batch, head and row of x to the next", 3, array="x"),
 )
-"""Of rows of heads: how many there are, and how they lie and come."""
+"""Keys of rows of heads: how they lie in memory, and whether a row is taken off them."""
 
 
 def placed(values: Mapping[str, Any]) -> dict[str, Any]:
