@@ -22,6 +22,12 @@ from ckmlir.runtime.arguments import as_host_array
 from ckmlir.runtime.device import DeviceError
 from ckmlir.runtime.executable import GpuArray
 
+OF_FUNCTIONS = {
+    "soft_cap": "softcap", "dropout": "dropout_p", "splits": "num_splits",
+    "block_q": "block_size[0]", "block_k": "block_size[1]",
+}  # fmt: skip
+"""Keys of operators -> what functions call them."""
+
 
 class Call:
     """A call of a function.
@@ -142,17 +148,25 @@ class Call:
         in_place: Mapping[str, Collection[str]] = MappingProxyType({}),
         kept: Collection[str] = (),
     ) -> dict[str, Given]:
-        """Run an operator; inputs that are None are left out. See `Session.run`."""
+        """Run an operator; inputs that are None are left out. See `Session.run`.
+
+        Raises RequestError as that, with the names that functions have for keys.
+        """
         present = {name: one for name, one in inputs.items() if one is not None}
         homes = {type(one.home) for one in present.values()}
         if len(homes) > 1:
             given = [one for one in present.values() if one.what != CONSTANT]
             mixed = ", ".join(f"{one.what} ({type(one.array).__name__})" for one in given)
             raise DeviceError(f"arrays of several libraries: {mixed}; expected those of one")
-        return self.session.run(
-            operator, keys, present, outputs or {}, varying=varying, typical=typical, in_place=in_place,
-            kept=kept, stream=self.stream,
-        )
+        try:
+            return self.session.run(
+                operator, keys, present, outputs or {}, varying=varying, typical=typical, in_place=in_place,
+                kept=kept, stream=self.stream,
+            )
+        except RequestError as error:
+            from ckmlir.ops.inner import renamed  # only where something is refused
+
+            raise RequestError(renamed(str(error), OF_FUNCTIONS)) from None
 
 
 def dtype_name(what: str, dtype: str) -> str:

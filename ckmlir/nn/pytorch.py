@@ -34,7 +34,9 @@ WITH_LOGARITHMS = ("attention", "attention_varlen")
 RUN_BESIDE = RUN | {BATCH_NORM_WITH_STATS: run_with_stats}
 """What runs operators that no function has the name of."""
 NUMBERS = ("Tensor", "Optional[Tensor]")
-"""Types of arguments that functions also take a list of numbers for."""
+"""Types of arrays."""
+BEGINNINGS = ("cu_seqlens", "cu_seqlens_q", "cu_seqlens_k")
+"""Arrays that functions also take a list of numbers for."""
 
 
 class Recorded(NamedTuple):
@@ -75,7 +77,8 @@ def recorded(function: Callable[..., Any], call: BoundArguments) -> Any:
     taken = _arguments(how.operator if how else named if named in SCHEMAS else name)
     wants_more = how is not None and given.pop(how.asked, False)
     defaults = call.signature.parameters
-    if not all(_fits(taken.get(what), value, defaults[what].default) for what, value in given.items()):
+    fits = [_fits(what, taken.get(what), value, defaults[what].default) for what, value in given.items()]
+    if not all(fits):
         _let_refuse(function, call.arguments)
     for what, value in list(given.items()):
         if value is None or value is defaults[what].default:
@@ -105,17 +108,18 @@ def _let_refuse(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
         function(**{what: one for what, one in copies.items() if what != "out" or not hasattr(one, "shape")})
 
 
-def _fits(kind: str | None, value: Any, default: Any) -> bool:
-    """Whether PyTorch's type `kind` can hold a value; None holds none. Flags and real numbers have been checked before,
-    and arrays are only checked to be arrays."""
+def _fits(what: str, kind: str | None, value: Any, default: Any) -> bool:
+    """Whether PyTorch's type `kind` can hold an argument's value; None holds none. One number stands for several alike
+    where the default is one. Flags and real numbers have been checked before, and arrays are only checked to be
+    arrays."""
     if value is default or (kind is None and hasattr(value, "shape")):
         return True
     if value is None or kind is None:
         return False
     if kind in NUMBERS:
-        return hasattr(value, "shape") or isinstance(value, list | tuple)
+        return hasattr(value, "shape") or (what in BEGINNINGS and isinstance(value, list | tuple))
     if "List[int]" in kind:
-        return whole(value) is not None or _is_listed(value)
+        return _is_listed(value) if isinstance(default, tuple) else whole(value) is not None or _is_listed(value)
     if kind == "int":
         return whole(value) is not None and not isinstance(value, bool)
     return isinstance(value, str) == ("str" in kind)

@@ -39,9 +39,14 @@ def in_outer_words(text: str, step: str, words: Mapping[str, str]) -> str:
     >>> in_outer_words("gemm on gfx90a: n=3: odd | array c of shape 3x3 is large", "gemm", {"n": "inter", "c": "y"})
     'inter=3: odd | array y of shape 3x3 is large'
     """
-    text = re.sub(rf"^{step}( on \w+)?: ", "", text)
-    if words:
-        inner = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-        named = rf"(?<![\w.])({inner})(?==)|(?:^|(?<= \| ))({inner})(?=: )|(?<=\barray )({inner})\b"
-        text = re.sub(named, lambda found: words[found[0]], text)
+    text = renamed(re.sub(rf"^{step}( on \w+)?: ", "", text), words)
     return " | ".join(dict.fromkeys(text.split(" | ")))
+
+
+def renamed(text: str, words: Mapping[str, str]) -> str:
+    """A refusal with other names of keys and arrays."""
+    if not words:
+        return text
+    inner = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+    named = rf"(?<![\w.])({inner})(?==)|(?:^|(?<= \| ))({inner})(?=: )|(?<=\barray )({inner})\b"
+    return re.sub(named, lambda found: words[found[0]], text)

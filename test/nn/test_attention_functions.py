@@ -240,6 +240,7 @@ ONCE = np.lib.stride_tricks.as_strided(K, K.shape, (0, *K.strides[1:]))
     (lambda: nn.sparge_attention(Q, K, K, dtype="bf16"), "granularity, v_scale, dtype: only with quantized"),
     (lambda: nn.sparge_attention(Q, K, K, granularity="warp"), "granularity, v_scale, dtype: only with quantized"),
     (lambda: nn.sparge_attention(Q, K, K, quantized="i8", v_scale=Q[0]), "v_scale: v is f16; expected scales of"),
+    (lambda: nn.sparge_attention(Q, K, K, block_size=(32, 128)), r"block_size\[0\]=32: expected a power of two"),
     (lambda: nn.sparge_attention(Q, K, K, quantized="i4"), "quantized=i4: expected one of i8, fp8"),
     (lambda: nn.sparge_attention(Q, K, K, quantized="i8", granularity="x"), "granularity=x: expected one of block, wa"),
     (lambda: nn.sage_attention(Q, K, K, Q[0], Q[0], granularity="tensor"), "granularity=tensor: expected one of bloc"),

@@ -130,7 +130,7 @@ Q = np.zeros((2, 3, 4, 32), np.float16)
 @pytest.mark.parametrize(("call", "words"), [
     (lambda: nn.attention(Q, Q, Q, dropout_p=0.1), r"dropout_p=0.1: it needs a seed; expected seed=, a whole number"),
     (lambda: nn.attention(Q, Q, Q, dropout_p=0.1, seed=-1), r"dropout_p=0.1: seed=-1; expected seed="),
-    (lambda: nn.flash_attn_func(Q, Q, Q, 1.5), r"dropout=1.5: expected a probability from 0"),
+    (lambda: nn.flash_attn_func(Q, Q, Q, 1.5), r"dropout_p=1.5: expected a probability from 0"),
     (lambda: nn.flash_attn_varlen_func(Q[0], Q[0], Q[0], [0, 3], [0, 3], dropout_p=0.1, block_table=Q),
      "nothing is dropped of pages"),
     (lambda: nn.flash_attn_varlen_func(Q[0], Q[0], Q[0], [0, 3], [0, 3], 2, 3), "max_seqlen_q=2: a sequence has 3"),

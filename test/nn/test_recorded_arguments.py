@@ -45,6 +45,9 @@ def session() -> Iterator[None]:
     lambda x: nn.attention(x[None, None], x[None, None], x[None, None], window=1.5),
     lambda x: nn.attention(x[None, None], x[None, None], x[None, None], layout=None),
     lambda x: nn.attention(x[None, None], "ab", x[None, None]),
+    lambda x: nn.attention(x[None, None], x[None, None], x[None, None], window=-3),
+    lambda x: nn.attention(x[None, None], x[None, None], x[None, None], softcap=-3.0),
+    lambda x: nn.embedding([1, 2], x),
 ])  # fmt: skip
 def test_wrong_arguments_are_refused_as_without_gradients(call: Any) -> None:
     """In the same words, which do not speak of gradients."""
