@@ -73,6 +73,16 @@ def test_encoder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert "on the simulator (gfx942): (20, 64) states, 7 kernels" in output and "largest error" in output
 
 
+def test_decoder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Prompts, and one word behind them by what the cache has; the example compares its logits itself."""
+    monkeypatch.setenv("CKMLIR_DEVICE", "sim")
+    assert len((EXAMPLES / "decoder.py").read_text().splitlines()) <= 120
+    monkeypatch.setattr(sys, "argv", ["decoder.py", "--arch", "gfx950", "--tokens", "2"])
+    runpy.run_path(str(EXAMPLES / "decoder.py"), run_name="__main__")
+    output = capsys.readouterr().out
+    assert "on the simulator (gfx950), 14 kernels" in output and "largest error" in output
+
+
 def test_weights_of_earlier_files(tmp_path: Path) -> None:
     """Norms by the names that TensorFlow had, and numbers in bf16."""
     weights = runpy.run_path(str(EXAMPLES / "bert_weights.py"))
