@@ -205,7 +205,7 @@ def quantize_for_experts(
         x: (tokens, n), f16, bf16 or f32.
         topk_ids: (tokens, topk), i32.
         smooth: (experts, n), f32.
-        dtype: i8 or fp8.
+        dtype: i8, fp8 or bf8.
         out: rows and scales, to be written.
 
     Returns:

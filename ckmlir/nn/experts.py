@@ -50,7 +50,8 @@ def moe(
         op="minimum(gate, 7) * sigmoid(1.702 * minimum(gate, 7)) * (clamp(up, -7, 7) + 1)"
 
     Args:
-        x: (…, hidden), f16, bf16 or f32; fp8 or i8 with `scales`. gate, up: (experts, inter, hidden), up may be None.
+        x: (…, hidden), f16, bf16 or f32; fp8, bf8 or i8 with `scales`.
+        gate, up: (experts, inter, hidden), up may be None.
         down: (experts, hidden, inter). All of one type, and contiguous. Beside f16 and bf16 with `scales` the matrices
             have elements of 4 bits, uint8 with half as long rows, the first of two elements in the low half.
         router_logits: (…, experts), of x's type; f32 for 8 bits.
@@ -146,21 +147,20 @@ class _Layer:
         self, call: Call, x: Any, matrices: Mapping[str, Any], mask: Any, scales: Mapping[str, Any] | None, held: str
     ) -> None:
         """`held`: what bytes of matrices hold, where they have scales and x has 16 bits."""
-        from ckmlir.ops.moe.experts_scales import WIDE
-        from ckmlir.ops.moe.layer_sums import NARROW
+        from ckmlir.ops.moe.experts_scales import SCALED, WIDE
         from ckmlir.ops.rows.arrays import FLOATS
 
         self.call = call
         self.x = call.read("x", x)
         rows = self.x.rows().contiguous()
         dtype = rows.dtype
-        if dtype not in (*FLOATS, *NARROW):
-            raise DeviceError(f"x: elements are {dtype}; expected {', '.join((*FLOATS, *NARROW))}")
+        if dtype not in (*FLOATS, *SCALED):
+            raise DeviceError(f"x: elements are {dtype}; expected {', '.join((*FLOATS, *SCALED))}")
         self.result = dtype if dtype in FLOATS else "f16"
         self.gated = matrices["up"] is not None
         given = _by_name("scales", scales)
         packed = half_byte(held) if given and dtype in WIDE else None
-        wanted = SCALES if dtype in NARROW else OF_FOUR_BITS if packed else ()
+        wanted = SCALES if dtype in SCALED else OF_FOUR_BITS if packed else ()
         beside = self._beside("scales", given, wanted, "none, or of 4 bits " if packed else "")
         read = {name: call.read(name, one, packed) for name, one in matrices.items() if one is not None or name != "up"}
         kind = packed or dtype

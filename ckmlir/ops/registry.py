@@ -138,7 +138,7 @@ OPERATORS: Mapping[str, Entry] = {
         "quantization.quantize_blocks", "a matrix in 8, 6 or 4 bits with a scale, or a power of two, for each block"
     ),
     "moe_smoothquant": Entry(
-        "moe.moe_smoothquant", "rows scaled by columns for each of a token's experts, then quantised to i8 or fp8"
+        "moe.moe_smoothquant", "rows scaled by columns for each of a token's experts, then quantised to 8 bits"
     ),
     "topk_softmax": Entry("moe.topk_softmax", "the k best experts of every token, with weights by softmax or sigmoid"),
     "moe_sorting": Entry(

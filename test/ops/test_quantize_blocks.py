@@ -8,7 +8,10 @@ import pytest
 from operator_runner import agree
 
 from ckmlir.ops import find_operator
+from ckmlir.ops.dtypes import PACKED_FLOATS
 from ckmlir.ops.packing import unpack_values
+from ckmlir.ops.quantization.moved_blocks import moved_blocks
+from ckmlir.ops.quantization.quantize_blocks import scales_of_elements
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
@@ -27,6 +30,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"m": 1, "n": 1, "block": "128x128"}),
     ("gfx942", {"block": "1x32", "scales": "e8m0", "out": "fp4", "m": 17, "major": "tiles"}),
     ("gfx950", {"block": "1x32", "scales": "e8m0", "out": "fp6", "m": 17, "major": "tiles2x2"}),
+    ("gfx942", {"row_ids": 1, "stride": 301, "major": "rows"}),
+    ("gfx90a", {"row_ids": 1, "block": "1x32", "scales": "e8m0", "out": "fp4", "dtype": "f32"}),
     ("gfx950", {"m": 0}),
     ("gfx950", {"n": 0}),
 ]
@@ -77,7 +82,42 @@ def test_packed_elements_by_hand() -> None:
     np.testing.assert_array_equal(unpack_values(found["q"], "fp4")[0, :5], [6, 3, 2, -0.0, -0.5])
 
 
+@pytest.mark.parametrize("keys", [
+    {"out": "fp4"}, {"out": "fp6"}, {"out": "fp8", "scales": "e8m0"}, {"out": "bf8", "scales": "f32"}, {"out": "i8"},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("size", [1e-6, 0.03, 2.0])
+def test_how_far_elements_move(keys: dict[str, Any], size: float) -> None:
+    """Against elements that are off by as much as they may be, of groups whose scales change and of zeros; where scales
+    stay, elements that are near no step do.
+    """
+    problem = QUANTIZE.problem(m=40, n=64, dtype="f32", block="1x32", **keys)
+    target, random = get_target("gfx950"), np.random.default_rng(3)
+    x = random.standard_normal((40, 64))
+    x[:10] /= np.abs(x[:10, :32]).max(axis=1, keepdims=True)  # the largest is a power of two, or a little less
+    x[10:12] *= 1e-7
+    error = size * random.uniform(0, 1, x.shape)
+
+    def product(values: Any) -> Any:
+        found = QUANTIZE.expected(problem, {"x": values}, target)
+        q = unpack_values(found["q"], problem.out) if problem.out in PACKED_FLOATS else found["q"]
+        return q.astype(np.float64) * np.repeat(found["scale"].astype(np.float64), 32, axis=1)
+
+    bound = moved_blocks(problem, x, error, target) * scales_of_elements(problem, x, target)
+    exact, largest = product(x), np.zeros_like(x)
+    for _ in range(20):
+        here = np.abs(product(x + error * random.choice([-1, -0.3, 0, 1], x.shape)) - exact)
+        assert (here <= bound + 1e-12 * np.abs(exact)).all()
+        largest = np.maximum(largest, here)
+    assert largest.any() and np.isfinite(bound).all()
+    if size == 1e-6 and problem.scales == "e8m0":
+        assert np.median(bound[12:]) == 0
+    x[3, 5], error[4, 6] = np.nan, np.inf
+    assert (np.isinf(moved_blocks(problem, x, error, target)).all(axis=1) == np.isin(np.arange(40), (3, 4))).all()
+
+
 def test_what_is_refused() -> None:
+    with pytest.raises(RequestError, match="row_ids=1: rows of block=128x128 share a scale; expected block=1x"):
+        QUANTIZE.problem(row_ids=1, block="128x128")
     with pytest.raises(RequestError, match="powers of two are scales of floats; expected another out than i8"):
         QUANTIZE.problem(scales="e8m0", out="i8")
     with pytest.raises(RequestError, match="scales=f32: fp4 has powers of two as scales; expected e8m0"):

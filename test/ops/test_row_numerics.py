@@ -33,7 +33,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "add_rmsnorm2d_rdquant": [{}, {"save_x": 0, "rounding": "nearest"}, {"out": "fp8"}],
     "smoothquant": [{}, {"rounding": "nearest"}, {"out": "fp8"}],
     "quantize_rows": [{"out": "i8"}, {"out": "bf8", "scales": "given"}],
-    "moe_smoothquant": [MOE, {**MOE, "rounding": "nearest"}, {**MOE, "out": "fp8"}, {**MOE, "row_ids": 1}],
+    "moe_smoothquant": [MOE, {**MOE, "rounding": "nearest"}, {**MOE, "out": "fp8"}, {**MOE, "row_ids": 1},
+                        {**MOE, "out": "bf8"}],
     "softmax": [{}, {"mask": 1}, {"scale": -0.25}, {"scale": 0.0, "mask": 1}],
     "topk_softmax": [
         {"activation": activation, "renormalize": renormalize, "k": k}

@@ -125,7 +125,7 @@ class GemmQuant(ContractionOperator):
 
     def _outcome(self, problem: Problem, arrays: Mapping[str, Array]) -> Array:
         """That of the product of the scaled matrices, which are not rounded."""
-        return super()._outcome(_plain(problem), _scaled(problem, arrays))
+        return super()._outcome(_plain(problem), scaled(problem, arrays))
 
     def _tolerance(
         self,
@@ -139,11 +139,11 @@ class GemmQuant(ContractionOperator):
         """As of any product, and `ROUNDINGS` more of every term; a product of scales may become zero where f32 has no
         normal number so small, and a sum times one scale, before the other, is a multiple of its least number.
         """
-        scaled, worst = _scaled(problem, arrays), np.zeros((problem.m, problem.n))
+        given, worst = scaled(problem, arrays), np.zeros((problem.m, problem.n))
         times = _times(problem)
         of_a, *of_b = problem.scaling
         for (a, b), one in zip(matrices(problem, arrays), of_b, strict=True):
-            terms = magnitudes(scaled["a"], scaled[one.operand].T)
+            terms = magnitudes(given["a"], given[one.operand].T)
             error = ROUNDINGS * UNIT * terms + LEAST_NORMAL_F32 * magnitudes(a, b)
             rows = of_a.largest(arrays[of_a.name], problem.m, problem.k)
             columns = one.largest(arrays[one.name], problem.n, problem.k)
@@ -155,7 +155,7 @@ class GemmQuant(ContractionOperator):
                 least = np.outer(of_a.least(arrays[of_a.name], problem.m), one.least(arrays[one.name], problem.n))
                 beyond |= (least < LEAST_NORMAL_F32) & ~np.isfinite(a.astype(np.float64) @ b.astype(np.float64))
             worst = np.maximum(worst, np.where(beyond, np.inf, error))
-        return super()._tolerance(_plain(problem), scaled, reference, target, worst + moved, added)
+        return super()._tolerance(_plain(problem), given, reference, target, worst + moved, added)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         specs = []
@@ -196,7 +196,7 @@ def _plain(problem: Problem) -> Problem:
     return replace(problem, dtype="f32", b_dtype="", layout="RCR", lda=problem.k, ldb=problem.k, scaling=(), shuffled=0)
 
 
-def _scaled(problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def scaled(problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays with A (m, k) and each B (n, k) in float64, scaled; rows of tiles are put in order."""
     pairs = matrices(problem, arrays)
     found = dict(arrays)

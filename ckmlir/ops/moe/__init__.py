@@ -19,7 +19,7 @@
 | `layer_problem.py` | what requests of layers come to |
 | `layer_sums.py` | what a layer makes of the sums of its products, as an expression |
 | `apart.py`, `chained.py` | a layer's products by kernels of their own, or by one kernel |
-| `between.py` | what is between the products: rows as computed, or quantised |
+| `between.py` | what is between the products: rows as computed, or quantised, by rows or by groups |
 
 The kernels of products are those of `ckmlir.ops.contraction`: `experts_kernel.py` finds a block's rows and its expert,
 `rows_kernel.py` loads and stores rows by a list, `chain_kernel.py` multiplies a block by a second matrix.

@@ -1,4 +1,5 @@
-"""What is between the products of a layer of experts: rows as they were computed, or quantised, each with a scale.
+"""What is between the products of a layer of experts: rows as they were computed, or quantised, each with a scale, or
+with scales of groups.
 
 Both say which workspaces and steps they take, and what the second products' rows are in NumPy, with how far those may
 be off: not at all, but where an error crosses a step of the type.
@@ -21,6 +22,9 @@ from ckmlir.ops.moe.moe_smoothquant import OPERATOR as MOE_SMOOTHQUANT
 from ckmlir.ops.moe.moe_smoothquant import Problem as Smoothquant
 from ckmlir.ops.operator import Run, Step
 from ckmlir.ops.precision import UNIT
+from ckmlir.ops.quantization.moved_blocks import moved_blocks
+from ckmlir.ops.quantization.quantize_blocks import OPERATOR as QUANTIZE_BLOCKS
+from ckmlir.ops.quantization.quantize_blocks import Problem as Blocks
 from ckmlir.ops.rows.quantization import quantized_tolerances
 from ckmlir.ops.steps import Workspace
 from ckmlir.targets import Target
@@ -28,7 +32,9 @@ from ckmlir.targets import Target
 INTER = "inter"
 """The workspace of what the first products make, a row for each entry."""
 QUANTISED, SCALES = "quantised", "quantised_scale"
-"""Those of its rows in 8 bits, and of their scales."""
+"""Those of its rows in fewer bits, and of their scales."""
+OF_GROUPS = {"m": "t * topk", "n": "inter", "out": "dtype", "x": INTER}
+"""Keys and arrays of what quantises by groups -> those of a layer."""
 
 
 class Rows(NamedTuple):
@@ -36,7 +42,8 @@ class Rows(NamedTuple):
 
     Attributes:
         arrays: by the names of `moe_gemm`.
-        moved: how far elements of A may be off; infinitely where nothing is known.
+        moved: how far elements of A may be off, where they have scales of groups times those; infinitely where nothing
+            is known.
         errors: how far other arrays may be off.
     """
 
@@ -131,3 +138,36 @@ class Quantised(Between):
 
     def _of(self, name: str) -> ArraySpec:
         return find_array(MOE_SMOOTHQUANT.arrays(self.problem), name)
+
+
+@dataclass(frozen=True)
+class QuantisedByGroups(Between):
+    """Rows in f32, quantised with a scale for each group along them, as `quantize_blocks` does. Those of entries that
+    have no expert here are not read.
+    """
+
+    problem: Blocks
+    second: ClassVar[Mapping[str, str]] = {"a": QUANTISED, "scale_a": SCALES}
+    arrays: ClassVar[tuple[ArraySpec, ...]] = ()
+
+    @property
+    def workspaces(self) -> tuple[Workspace, ...]:
+        return (Workspace(QUANTISED, self._of("q").nbytes), Workspace(SCALES, self._of("scale").nbytes))
+
+    @property
+    def behind(self) -> tuple[Step, ...]:
+        names = {"x": INTER, "q": QUANTISED, "scale": SCALES, "row_ids": "entry_ids"}
+        return (Run(QUANTIZE_BLOCKS, self.problem, names, OF_GROUPS),)
+
+    def rows(self, exact: Array, error: Array, arrays: Mapping[str, Array], target: Target) -> Rows:
+        given = {"x": exact, "row_ids": arrays["entry_ids"].reshape(-1)}
+        found = QUANTIZE_BLOCKS.expected(self.problem, given, target)
+        there = given["row_ids"][:, None] >= 0
+        off = np.where(there, error + UNIT * np.abs(exact), 0.0)  # stored in f32
+        moved = moved_blocks(self.problem, np.where(there, exact, 0.0), off, target)
+        q = found["q"].astype(numpy_dtype(self._of("q").dtype, target))
+        scale = found["scale"].astype(numpy_dtype(self._of("scale").dtype, target))
+        return Rows({"a": q, "scale_a": scale}, moved, {})
+
+    def _of(self, name: str) -> ArraySpec:
+        return find_array(QUANTIZE_BLOCKS.arrays(self.problem), name)

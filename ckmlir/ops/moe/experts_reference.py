@@ -14,6 +14,7 @@ from ckmlir.ops.contraction.reference import matrices
 from ckmlir.ops.contraction.scaling import of_matrices
 from ckmlir.ops.contraction.sources import moved_sums
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.gemm.gemm_quant import scaled
 from ckmlir.ops.moe.experts_problem import OWN, ExpertsProblem
 from ckmlir.ops.moe.experts_scales import operator_of
 from ckmlir.ops.moe.experts_weights import as_multiplied
@@ -62,8 +63,8 @@ def tolerance(
     a_error: Array | None = None,
 ) -> Tolerance:
     """That of `gemm` for each expert's rows; of sums see `_of_sums`. Of rows that the list leaves out nothing is
-    promised where they are not sums. `a_error` is how far the elements of A may be off, infinitely where nothing is
-    known; then there is one matrix B.
+    promised where they are not sums. `a_error` is how far the elements of A may be off, before their scales of
+    groups, infinitely where nothing is known; then there is one matrix B.
     """
     made = problem.by_entry if problem.by_workspace else problem
     summed = problem.reduction is not None
@@ -122,8 +123,15 @@ def _moved(
 ) -> Array:
     """How far sums are off because the elements of A are."""
     errors = _taken(a_error, _rows(problem, problem.a_rows, arrays, share.places))
-    ((a, b),) = matrices(*as_multiplied(share.product, share.arrays, target))
-    wide, across = a.astype(np.float64), b.T.astype(np.float64)
+    if share.product.scaled_sums:
+        own = scaled(share.product, share.arrays)
+        wide, across = own["a"], own[share.product.operands[1]]
+        of_a = share.product.scaling[0]
+        with np.errstate(invalid="ignore"):  # nothing is known, of a scale that is 0
+            errors = np.where(np.isinf(errors), np.inf, errors * of_a.over(share.arrays[of_a.name], *wide.shape))
+    else:
+        ((a, b),) = matrices(*as_multiplied(share.product, share.arrays, target))
+        wide, across = a.astype(np.float64), b.T.astype(np.float64)
     return moved_sums(wide, errors, across, np.zeros(across.shape))
 
 

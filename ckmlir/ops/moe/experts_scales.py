@@ -97,6 +97,11 @@ def _of_elements(values: Mapping[str, Any], a: str, b: str) -> Mapping[str, Any]
     return words
 
 
+def has_channels(values: Mapping[str, Any]) -> bool:
+    """Whether a layer's rows, and rows of its matrices, have a scale each, by its keys: of 8 bits without groups."""
+    return {values["dtype"], values["b_dtype"] or values["dtype"]} <= set(SCALED) and values["a_scale"] is None
+
+
 def with_scales(product: Problem, values: Mapping[str, Any]) -> Problem:
     """The product with the scales that its request names."""
     if values["b_scale"] is None:

@@ -7,9 +7,14 @@
 before the activation. h is rounded to dtype. Slots whose id is not an expert count as zero; a token may name an expert
 twice.
 
-With dtype fp8 or i8, x and the matrices have scales: x_scale for each token, gate_scale, up_scale and down_scale for
-each row of a matrix; every product is multiplied by both. h is in f32, multiplied by the columns' scales `smooth` of
-its expert and quantised with a scale for each entry, as `moe_smoothquant` does (i8 is truncated, fp8 rounded).
+With dtype fp8, bf8 or i8, x and the matrices have scales: x_scale for each token, gate_scale, up_scale and down_scale
+for each row of a matrix; every product is multiplied by both. h is in f32, multiplied by the columns' scales `smooth`
+of its expert and quantised with a scale for each entry, as `moe_smoothquant` does (i8 is truncated, floats rounded).
+
+With `a_scale` and `b_scale` x and the matrices have scales of groups along their rows, as in `moe_gemm`: the powers of
+two of mx formats, which fp4, fp6 and bf6 have by default, or f32. h is in f32, and is quantised to dtype with scales of
+such groups, as `quantize_blocks` does. Nothing is promised of a token where h is infinite or NaN. The matrices may be
+of another type (`b_dtype`), as there.
 
 Beside x of f16 or bf16 the matrices may be of fp4, i4 or u4 (`b_dtype`), with scales of groups along their rows
 (`b_scale`): elements times their scales are rounded to dtype, as in `moe_gemm`. With `bias` each expert's products of
@@ -24,11 +29,12 @@ The others count as zero: the result is the share of one device of several, to b
 beyond the first `local` count as zero too.
 
 Arrays: x (t, hidden); gate, up (e, inter, hidden), down (e, hidden, inter), with `local` instead of e where it is
-given, and with `shuffled` in fragment order; topk_ids (t, topk) i32, weights (t, topk) f32; mask (e) i32 with `local`;
-y (t, hidden). Behind the matrices, of as many experts: in 8 bits x_scale (t), gate_scale, up_scale (e, inter),
-down_scale (e, hidden), smooth (e, inter), f32; of 4 bits, whose matrices are bytes, gate_scale, up_scale (e, inter,
-groups), down_scale (e, hidden, groups), e8m0 or f32; gate_bias, up_bias (e, inter), down_bias (e, hidden). The
-operator's own kernel is the first `moe_gemm`.
+given, with `shuffled` in fragment order, and of packed elements their bytes, as x is; topk_ids (t, topk) i32, weights
+(t, topk) f32; mask (e) i32 with `local`; y (t, hidden). Behind the matrices, of as many experts: in 8 bits x_scale (t),
+gate_scale, up_scale (e, inter), down_scale (e, hidden), smooth (e, inter), f32; with scales of groups gate_scale,
+up_scale (e, inter, groups), down_scale (e, hidden, groups), or of 128 rows each, and x_scale (t, groups) unless x is of
+floats of 16 bits, e8m0 or f32; gate_bias, up_bias (e, inter), down_bias (e, hidden). The operator's own kernel is the
+first `moe_gemm`.
 
 Semantics: CK Tile, example 15_fused_moe.
 """
@@ -48,14 +54,15 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.keys import SHUFFLED
 from ckmlir.ops.contraction.product_operator import ProductOperator
-from ckmlir.ops.dtypes import HALF_BYTES
+from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS
+from ckmlir.ops.gemm.gated_gemm_quant import LARGE_INTEGER
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.apart import Apart
 from ckmlir.ops.moe.chained import Chained
 from ckmlir.ops.moe.experts_problem import ACCUMULATORS, REDUCTIONS
-from ckmlir.ops.moe.experts_scales import B_SCALES
+from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, SCALED
 from ckmlir.ops.moe.layer_problem import LISTS, OF_SORTING, UNITS, LayerProblem, read_layer
-from ckmlir.ops.moe.layer_sums import NARROW, WEIGHTS
+from ckmlir.ops.moe.layer_sums import WEIGHTS
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
@@ -67,9 +74,13 @@ from ckmlir.ops.tensors.expression_key import ExpressionKey
 from ckmlir.ops.tensors.rounding import output_tolerance
 from ckmlir.targets import Target, get_target
 
-DTYPES = (*FLOATS, *NARROW)
+DTYPES = (*FLOATS, *SCALED, *PACKED_FLOATS)
 MANY_TOKENS = {"t": 4096, "e": 32, "topk": 4, "hidden": 1024, "inter": 512}
 """A layer whose unit a chip chooses."""
+LISTED_SCALES = ({"dtype": "fp8", "a_scale": "mx", "b_scale": "mx"}, {"dtype": "bf16", "b_dtype": "fp4"})
+"""Of kernels that are listed beside those of each type."""
+TYPICAL = 4
+"""What made-up scales of groups come to."""
 LAYER_KEYS: tuple[Key, ...] = (
     Integer("t", 32, "tokens"),
     Integer("e", 8, "experts", minimum=1),
@@ -78,12 +89,19 @@ LAYER_KEYS: tuple[Key, ...] = (
     Integer("inter", 256, "elements between the two products"),
     Choice(
         "dtype", "f16", "of x, what is between the products and, unless b_dtype says otherwise, the matrices; 8 bits "
-        "with scales", DTYPES,
+        "and fewer with scales", DTYPES,
     ),
-    Choice("b_dtype", None, "of the matrices beside f16 and bf16: 4 bits with scales; default: dtype", HALF_BYTES),
     Choice(
-        "b_scale", None, "of matrices of 4 bits: of each row, or 128, a scale for so much along it; mx, the default of "
-        "fp4: powers of two for 32", tuple(B_SCALES),
+        "b_dtype", None, "of the matrices: beside f16 and bf16 4 bits with scales, else what their scales allow; "
+        "default: dtype", (*POWERED, *PACKED_INTEGERS),
+    ),
+    Choice(
+        "a_scale", None, "of each row of x, and of what is between the products, for so much along it; mx, as packed "
+        "floats have: powers of two for 32; by default 8 bits have one for each row", tuple(A_SCALES),
+    ),
+    Choice(
+        "b_scale", None, "of each row of the matrices, or 128, for so much along it; mx, the default of fp4: as of x",
+        tuple(B_SCALES),
     ),
     Choice("bias", None, "type of a bias of each row of the matrices; by default there is none", FLOATS),
     Choice("out", None, "of y; by default dtype, f16 of 8 bits", FLOATS),
@@ -147,6 +165,7 @@ class FusedMoe(ProductOperator[LayerProblem]):
         requests: list[dict[str, Any]] = [{"dtype": dtype, "unit": unit} for dtype in DTYPES for unit in UNITS]
         requests += [{**one, "between": "lds"} for one in requests if one["dtype"] in FLOATS]
         requests += [{"dtype": dtype, **MANY_TOKENS} for dtype in DTYPES]
+        requests += [{**scaled, "unit": unit} for scaled in LISTED_SCALES for unit in (16, 64)]
         specs = dict.fromkeys(self.spec(self.problem(**one), target) for one in requests)
         return [spec for spec in specs if not self.validate(spec, target)]
 
@@ -183,7 +202,8 @@ class FusedMoe(ProductOperator[LayerProblem]):
         own, names = (problem.second, problem.second_names) if second else (problem.first, problem.first_names)
         size = max(own.product.k, 1) ** -0.5
         is_bias = array.name.endswith("_bias")
-        if array in problem.beside and own.product.dtype in NARROW and not is_bias:
+        by_channels = own.product.dtype in SCALED and not own.product.scaling
+        if array in problem.beside and by_channels and not is_bias:
             found: Array = generator.uniform(0.5, 1.5, array.shape)
             if array in problem.between.arrays:
                 return found
@@ -193,10 +213,15 @@ class FusedMoe(ProductOperator[LayerProblem]):
             return MOE_SORTING._values(problem.sorting, array, generator)
         name = next(one.name for one in own.arrays() if names.get(one.name, one.name) == array.name)
         values = MOE_GEMM._values(own, replace(array, name=name), generator)
-        scaling = [one.name for one in own.product.scaling]
-        if name in scaling:  # which may be powers of two
-            return values * 2.0 ** round(math.log2(size))
-        scaled = array not in problem.matrices or scaling or own.product.dtype in NARROW
+        scales = own.product.scaling
+        if name in [one.name for one in scales]:  # which may be powers of two
+            if scales[0].operand != "a":
+                return values * 2.0 ** round(math.log2(size))
+            if not second:  # those of x make sums of few rows about as large as activations take
+                return values if name == "scale_a" else values / TYPICAL
+            whole = LARGE_INTEGER if own.product.dtype == "i8" else 1
+            return values * 2.0 ** round(math.log2(size / (whole * TYPICAL)))
+        scaled = array not in problem.matrices or scales or by_channels
         return values if scaled else values * np.float32(size)
 
     def reference(self, problem: LayerProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -13,16 +13,17 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
 from ckmlir.ops.dtypes import HALF_BYTES
 from ckmlir.ops.inner import inner_problem
-from ckmlir.ops.moe.between import INTER, AsComputed, Between, Quantised
+from ckmlir.ops.moe.between import INTER, OF_GROUPS, AsComputed, Between, Quantised, QuantisedByGroups
 from ckmlir.ops.moe.experts_copies import FILLED_UNIT, PAST_UNIT, fill_units, units_go_past_lds
 from ckmlir.ops.moe.experts_problem import BY_WORKSPACE, ExpertsProblem, used_in
-from ckmlir.ops.moe.experts_scales import WIDE, packed_bytes
-from ckmlir.ops.moe.layer_sums import NARROW, WEIGHTS, first_sums, second_sums
+from ckmlir.ops.moe.experts_scales import has_channels
+from ckmlir.ops.moe.layer_sums import WEIGHTS, first_sums, second_sums
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_smoothquant import OPERATOR as MOE_SMOOTHQUANT
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.moe.moe_sorting import Problem as Sorting
 from ckmlir.ops.moe.routing import most_units
+from ckmlir.ops.quantization.quantize_blocks import OPERATOR as QUANTIZE_BLOCKS
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import ceil_div
@@ -34,7 +35,8 @@ WORD = 4
 LISTS = ("sorted_ids", "sorted_weights", "expert_ids", "totals", "entry_ids")
 """Workspaces that `moe_sorting` fills."""
 _FIRST = {
-    "a": "x", "b": "gate", "c": INTER, "scale_b": "gate_scale", "scale_gate": "gate_scale", "scale_up": "up_scale",
+    "a": "x", "b": "gate", "c": INTER, "scale_a": "x_scale", "scale_b": "gate_scale", "scale_gate": "gate_scale",
+    "scale_up": "up_scale",
 }  # fmt: skip
 """What the first products' arrays but D tensors are called here, where that is something else."""
 SUMS = "sums"
@@ -171,7 +173,7 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
         raise RequestError(f"local={local}: there are e={e} experts; expected at most that")
     unit = values["unit"] or _unit(t * topk, e, values["shuffled"] or 0)
     preshuffled = {"shuffled": values["shuffled"], "schedule": PRESHUFFLE if values["shuffled"] else None}
-    narrow, chained = values["dtype"] in NARROW, values["between"] == "lds"
+    narrow, chained = values["dtype"] not in FLOATS, values["between"] == "lds"
     _check_matrices(values)
     used_in(values["op"])  # as it was given, without the scales and biases that `first_sums` puts into it
     reduction = values["reduction"]
@@ -179,7 +181,7 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
         _check_chained(values)
         # With inter=0 zeros are still weighted, and 0 times NaN is NaN: two products then, which sum as by default.
         chained, reduction = values["inter"] > 0, None
-    own = {name: values[name] for name in ("dtype", "b_dtype", "b_scale")}
+    own = {name: values[name] for name in ("dtype", "b_dtype", "a_scale", "b_scale")}
     common = {"t": t, "e": experts, "topk": topk, "unit": unit, **own, **preshuffled}
     of_first, of_second = first_sums(values), second_sums(values)
     listed = not chained and reduction != "atomic"
@@ -198,14 +200,9 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
         **({"out": "f32", "reduction": "atomic"} if chained else {"out": values["out"], "reduction": reduction}),
         **of_second.keys,
     )  # fmt: skip
-    between: Between = AsComputed(values["dtype"])
-    if narrow:
-        # A front gives each slot an expert, and without a mask all of them are here.
-        complete = front is not None and local is None
-        between = Quantised(inner_problem(
-            MOE_SMOOTHQUANT, {"m": "t * topk", "n": "inter", "experts": "e", "x": INTER},
-            m=t * topk, n=values["inter"], experts=e, k=1, dtype="f32", out=values["dtype"], row_ids=not complete,
-        ))  # fmt: skip
+    # A front gives each slot an expert, and without a mask all of them are here.
+    complete = front is not None and local is None
+    between = _between(values, first, second, complete=complete) if narrow else AsComputed(values["dtype"])
     out = values["out"] or (values["dtype"] if chained else second.product.out)
     fits = WORD * FILLED_UNIT * most_units(t * topk, experts, FILLED_UNIT) <= MAXIMUM_ARRAY_BYTES
     open_unit = values["unit"] is None and unit == UNITS[-1] and fits and not chained
@@ -213,24 +210,28 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
     return LayerProblem(sorting, first, second, between, out, *sides, chained, front, open_unit)
 
 
+def _between(values: Mapping[str, Any], first: ExpertsProblem, second: ExpertsProblem, *, complete: bool) -> Between:
+    """What quantises rows between the products; `complete`: each slot has an expert whose matrices are there."""
+    common = {"m": first.entries, "n": values["inter"], "dtype": "f32", "out": values["dtype"], "row_ids": not complete}
+    if has_channels(values):
+        words = {"m": "t * topk", "n": "inter", "experts": "e", "x": INTER}
+        return Quantised(inner_problem(MOE_SMOOTHQUANT, words, **common, experts=first.e, k=1))
+    of_rows = second.product.scaling[0]
+    scales = {"block": f"{of_rows.rows}x{of_rows.group}", "scales": of_rows.dtype}
+    return QuantisedByGroups(inner_problem(QUANTIZE_BLOCKS, OF_GROUPS, **common, **scales))
+
+
 def _check_matrices(values: Mapping[str, Any]) -> None:
-    """Raises RequestError for matrices of another type than x that the rest does not go with."""
-    dtype, of_matrices = values["dtype"], values["b_dtype"]
-    if of_matrices is None and values["b_scale"] is not None:
+    """Raises RequestError for scales of matrices that have the type of x, which is of floats."""
+    if values["dtype"] in FLOATS and values["b_dtype"] is None and values["b_scale"] is not None:
         right = "|".join(HALF_BYTES)
         raise RequestError(f"b_scale={values['b_scale']}: of matrices of 4 bits; expected b_dtype={right} as well")
-    if of_matrices is not None:
-        if dtype not in WIDE:
-            why = f"beside b_dtype={of_matrices} x is of 16 bits"
-            raise RequestError(f"dtype={dtype}: {why}; expected {'|'.join(WIDE)}")
-        for name in ("hidden", "inter"):
-            packed_bytes(values[name], of_matrices, name)
 
 
 def _check_chained(values: Mapping[str, Any]) -> None:
     """Raises RequestError for what one kernel for both products cannot be."""
-    if values["dtype"] in NARROW:
-        why = "a row between the products has one scale, and a workgroup a part of the row"
+    if values["dtype"] not in FLOATS:
+        why = "rows between the products are quantised, and a workgroup has parts of them"
         raise RequestError(f"dtype={values['dtype']}: {why}; expected {'|'.join(FLOATS)}, or between=memory")
     if values["shuffled"]:
         raise RequestError(f"shuffled={values['shuffled']}: between=lds takes plain matrices; expected nothing")

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ckmlir.ops.moe.between import SCALES
+from ckmlir.ops.moe.experts_scales import has_channels
 
-NARROW = ("fp8", "i8")
-"""Types whose products take scales of rows and columns."""
 WEIGHTS = "sorted_weights"
 _KINDS = {"x_scale": "column", SCALES: "column", WEIGHTS: "place"}
 """Of D tensors; others are a row of each expert."""
@@ -33,7 +32,7 @@ class Sums(NamedTuple):
 
 def first_sums(values: Mapping[str, Any]) -> Sums:
     """Of gate and up, by the keys of a layer: the activation of sums with their scales and biases."""
-    return sums_of_matrices(values["op"], scaled=values["dtype"] in NARROW, bias=values["bias"])
+    return sums_of_matrices(values["op"], scaled=has_channels(values), bias=values["bias"])
 
 
 def sums_of_matrices(op: str, *, scaled: bool, bias: str | None, weighted: bool = False) -> Sums:
@@ -59,7 +58,7 @@ def sums_of_matrices(op: str, *, scaled: bool, bias: str | None, weighted: bool 
 
 def second_sums(values: Mapping[str, Any]) -> Sums:
     """Of down: with scales and biases, times the weights of entries."""
-    scales = f" * {SCALES} * down_scale" * (values["dtype"] in NARROW)
+    scales = f" * {SCALES} * down_scale" * has_channels(values)
     text = f"(acc{scales} + down_bias) * {WEIGHTS}" if values["bias"] else f"acc * {WEIGHTS}{scales}"
     return _numbered(text, _SECOND, values["bias"])
 

@@ -39,6 +39,8 @@ from ckmlir.ops.spec import Algorithm
 from ckmlir.records import replace
 from ckmlir.targets import Target
 
+OUT = ("i8", "fp8", "bf8")
+
 
 class MoeSmoothquantOptions(QuantizedOptions):
     """Choices of the operator.
@@ -58,6 +60,9 @@ class MoeSmoothquantOptions(QuantizedOptions):
             RowArray("q", self.out, "out", ("k", "m", "n")),
             RowArray("yscale", "f32", "out", ("k", "m")),
         )
+
+    def choices(self) -> dict[str, tuple[object, ...]]:
+        return {**super().choices(), "out": OUT}
 
 
 class MoeSmoothquantSpec(MoeSmoothquantOptions, RowSpec):
@@ -88,7 +93,8 @@ class MoeSmoothquant(QuantizingOperator[MoeSmoothquantOptions, MoeSmoothquantSpe
         Integer("k", 4, "experts of each token"),
         Choice("dtype", "f16", "of x", FLOATS),
         Flag("row_ids", False, "an array says which rows of x there are; those of a negative number are not read"),
-        *QUANTIZATION_KEYS,
+        Choice("out", None, "of q (default i8)", OUT),
+        *(key for key in QUANTIZATION_KEYS if key.name != "out"),
         *stride_keys("x"),
     )
 

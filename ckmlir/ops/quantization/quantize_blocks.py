@@ -5,12 +5,13 @@ Blocks are 1 row of 32, 64 or 128 elements, or 128 x 128; the last ones may be s
 magnitude of the block over the largest number of q's type, at least 2^-126, as in `ops/rows/quantization.py`. Scales of
 e8m0 are the power of two below that magnitude over the one below the largest number (OCP Microscaling Formats, 6.3), at
 least 2^-127; what is then too large saturates. NaN is left out of the maximum, and becomes 0 as i8; packed elements
-(fp4, fp6, bf6), which take powers of two only, have none, and nothing is promised of it.
+(fp4, fp6, bf6), which take powers of two only, have none, and nothing is promised of it. With `row_ids` a row whose
+number in an array of that name is negative is not read, and becomes zeros; blocks are of one row then.
 
-Arrays: x (m, n); q (m, n), of packed elements their bytes (`ckmlir.ops.packing`), which rows fill; scale (rows,
-groups), or with `major=rows` (groups, rows), where rows is m or, of blocks of 128 x 128, as many as m has; powers of
-two of 1 x 32 also in tiles, filled up with 2^-127 (`ckmlir.ops.contraction.scale_tiles`). `gemm_quant` and `mx_gemm`
-take q and scale as they are.
+Arrays: x (m, n), row_ids (m, i32) if there is one; q (m, n), of packed elements their bytes (`ckmlir.ops.packing`),
+which rows fill; scale (rows, groups), or with `major=rows` (groups, rows), where rows is m or, of blocks of 128 x 128,
+as many as m has; powers of two of 1 x 32 also in tiles, filled up with 2^-127 (`ckmlir.ops.contraction.scale_tiles`).
+`gemm_quant` and `mx_gemm` take q and scale as they are.
 
 Kernel arguments: the arrays; m, n, the strides of x and q (of packed elements in bytes), elements from one row of
 scale to the next (i32). Grid: tiles across, tiles down.
@@ -35,7 +36,7 @@ from ckmlir.ops.operator import NOTHING, Launch, Operator
 from ckmlir.ops.packing import bytes_of, pack_values
 from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.quantization.blocks import BLOCKS, SCALES_TEXT, check_format, scale_shape, with_scales
-from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
+from ckmlir.ops.request import Choice, Flag, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.rows.quantization import LEAST_SCALE, largest, rounded, rounded_tolerance
 from ckmlir.ops.scalars import ceil_div, i32
@@ -61,6 +62,7 @@ class Problem(Struct, frozen=True):
     block: str
     scales: str
     major: str
+    row_ids: bool
     stride: int
     qstride: int
 
@@ -78,11 +80,12 @@ class QuantizeBlocksSpec(Spec):
     block: str
     scales: str
     major: str
+    row_ids: bool
     align: Algorithm[int]
 
     @property
     def name(self) -> str:
-        parts = (self.dtype, self.out, self.block, self.scales, self.major)
+        parts = (self.dtype, self.out, self.block, self.scales, self.major, *(["ids"] if self.row_ids else []))
         return "_".join(("quantize_blocks", *parts, f"align{self.align}"))
 
     @property
@@ -107,6 +110,7 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         Choice("major", "k", "along what scales follow each other: the rows of x, from row to row, in tiles", ORDERS),
         Pitch("stride", None, "of the rows of x, in elements; by default n"),
         Pitch("qstride", None, "of the rows of q, in elements; by default n"),
+        Flag("row_ids", False, "an array says which rows of x there are; those of a negative number are not read"),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
@@ -116,16 +120,19 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
             strides.append(max(n, 1) if values[name] is None else values[name])
             if strides[-1] < n:
                 raise RequestError(f"{name}={strides[-1]}: a row has {n} elements; expected at least that")
-        choices = [values[name] for name in ("dtype", "out", "block", "scales", "major")]
+        choices = [values[name] for name in ("dtype", "out", "block", "scales", "major", "row_ids")]
         if values["scales"] == POWERS and values["out"] == "i8":
             raise RequestError("scales=e8m0: powers of two are scales of floats; expected another out than i8")
         check_format(values, values["out"], n, {"qstride": strides[1]})
+        if values["row_ids"] and BLOCKS[values["block"]][0] > 1:
+            able = "|".join(block for block, (rows, _) in BLOCKS.items() if rows == 1)
+            raise RequestError(f"row_ids=1: rows of block={values['block']} share a scale; expected block={able}")
         return Problem(values["m"], n, *choices, *strides)
 
     def spec(self, problem: Problem, target: Target) -> QuantizeBlocksSpec:
         align = alignment(find_dtype(problem.dtype).bytes, problem.n, problem.stride, problem.qstride)
         return QuantizeBlocksSpec(
-            problem.dtype, problem.out, problem.block, problem.scales, problem.major, align
+            problem.dtype, problem.out, problem.block, problem.scales, problem.major, problem.row_ids, align
         )  # fmt: skip
 
     def validate(self, spec: QuantizeBlocksSpec, target: Target) -> list[Reason]:
@@ -133,11 +140,14 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         reasons += not_powers_of_two(spec, "align")
         if spec.out in OUT[:2] and not target.has("fp8_convert"):
             reasons.append(Reason("out", spec.out, target.lacks("fp8_convert"), "expected i8, or a packed type"))
+        if spec.row_ids and BLOCKS[spec.block][0] > 1:
+            reasons.append(Reason("row_ids", True, "several rows of a block share a scale", "expected blocks of a row"))
         return reasons
 
     def mismatches(self, problem: Problem, spec: QuantizeBlocksSpec, target: Target) -> list[Reason]:
         reasons = list(unlike(
-            spec, dtype=problem.dtype, out=problem.out, block=problem.block, scales=problem.scales, major=problem.major
+            spec, dtype=problem.dtype, out=problem.out, block=problem.block, scales=problem.scales,
+            major=problem.major, row_ids=problem.row_ids,
         ))  # fmt: skip
         align = self.spec(problem, target).align
         if align % spec.align:
@@ -161,11 +171,14 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         length, pitch = (n, problem.qstride) if not n else (kind.size(n), kind.size(problem.qstride))
         return (
             array_spec("x", (problem.m, problem.n), problem.dtype, "in", problem.stride),
+            *([array_spec("row_ids", (problem.m,), "i32", "in")] if problem.row_ids else []),
             array_spec("q", (problem.m, length), problem.out, "out", pitch),
             array_spec("scale", problem.scale_shape, problem.scales, "out"),
         )
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if array.name == "row_ids":
+            return generator.integers(-1, 2, array.shape)
         rows = np.exp2(generator.integers(-6, 7, (problem.m, 1)))
         return (generator.standard_normal(array.shape) * rows).astype(np.float32)
 
@@ -174,8 +187,9 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         return self.expected(problem, arrays, get_target("gfx950"))
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
-        by_block = _scales(problem, arrays["x"], target)
-        values = _divided(problem, arrays["x"], by_block)
+        x = _given(problem, arrays)
+        by_block = _scales(problem, x, target)
+        values = _divided(problem, x, by_block)
         scale = by_block if problem.major == "k" else by_block.T
         if problem.major in TILINGS:
             scale = tile_scales(by_block.astype(numpy_dtype(POWERS, target)), problem.major)
@@ -189,7 +203,8 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         """Powers of two are exact, and so is what is divided by them. A scale in f32 is off by two roundings, its
         inverse and the product with it by two more: q may differ where that crosses a step of its rounding.
         """
-        values = _divided(problem, arrays["x"], _scales(problem, arrays["x"], target))
+        x = _given(problem, arrays)
+        values = _divided(problem, x, _scales(problem, x, target))
         if problem.scales == POWERS:
             exact = Tolerance(0.0, 0.0, "powers of two are exact")
             if problem.out not in PACKED_FLOATS:
@@ -212,7 +227,8 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         if problem.major in TILINGS:
             groups = TILINGS[problem.major].whole_groups(groups)  # what fills the last tile up is written as well
         grid = (groups, ceil_div(problem.m, rows), 1)
-        return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), ("x", "q", "scale", *scalars))
+        names = tuple(array.name for array in self.arrays(problem))
+        return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), (*names, *scalars))
 
 
 def largest_exponent(out: str, target: Target) -> int:
@@ -221,12 +237,18 @@ def largest_exponent(out: str, target: Target) -> int:
     return int(np.floor(np.log2(most)))
 
 
+def _given(problem: Problem, arrays: Mapping[str, Array]) -> Array:
+    """The rows of x, zeros for those that are not there."""
+    x = arrays["x"].astype(np.float64)
+    return np.where(arrays["row_ids"][:, None] < 0, 0.0, x) if problem.row_ids else x
+
+
 def _scales(problem: Problem, x: Array, target: Target) -> Array:
-    """The scale of every block (rows, groups), in float64."""
+    """The scale of every block (rows, groups), of x in float64, in float64."""
     rows, columns = BLOCKS[problem.block]
     down, across = ceil_div(problem.m, rows), ceil_div(problem.n, columns)
     padded = np.zeros((down * rows, across * columns))
-    padded[: problem.m, : problem.n] = np.abs(x.astype(np.float64))
+    padded[: problem.m, : problem.n] = np.abs(x)
     amax = np.fmax.reduce(padded.reshape(down, rows, across, columns), axis=(1, 3), initial=0.0)
     if problem.scales == "f32":
         return np.maximum(in_f32(amax / largest(problem.out, target)), LEAST_SCALE)
@@ -235,10 +257,15 @@ def _scales(problem: Problem, x: Array, target: Target) -> Array:
     return powers
 
 
+def scales_of_elements(problem: Problem, x: Array, target: Target) -> Array:
+    """The scale of every element of x, in float64."""
+    return _over(problem, _scales(problem, x, target))
+
+
 def _divided(problem: Problem, x: Array, by_block: Array) -> Array:
     """The elements over their scales."""
     with np.errstate(invalid="ignore", over="ignore"):
-        values: Array = x.astype(np.float64) / _over(problem, by_block)
+        values: Array = x / _over(problem, by_block)
     return values
 
 

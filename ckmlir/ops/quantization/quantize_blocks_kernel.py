@@ -13,6 +13,8 @@ from ckmlir.lang import (
     absolute,
     bitcast,
     cast,
+    coordinates,
+    gather,
     i32,
     kernel,
     load,
@@ -41,7 +43,8 @@ def build(spec: QuantizeBlocksSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     packing = PACKED.get(spec.out)
     octets = "i8" if packing is not None else spec.out
-    arguments: dict[str, Any] = {"x": ptr(spec.dtype), "q": ptr(octets), "scale": ptr(STORED[spec.scales])}
+    arguments: dict[str, Any] = {"x": ptr(spec.dtype), **({"row_ids": ptr("i32")} if spec.row_ids else {})}
+    arguments |= {"q": ptr(octets), "scale": ptr(STORED[spec.scales])}
     arguments.update(dict.fromkeys(("m", "n", "stride", "qstride", "pitch"), i32))
     rows, columns = spec.tile
     shared = BLOCKS[spec.block][0]
@@ -66,7 +69,14 @@ def build(spec: QuantizeBlocksSpec, target: Target) -> Kernel:
         def in_bytes(elements: Any) -> Any:
             return elements // packing.elements * packing.bytes if packing is not None else elements
 
-        x = cast(load(window(given.x, stride), coalesced(tile, WAVES, 2, vector)), "f32")
+        lanes = coalesced(tile, WAVES, 2, vector)
+        if spec.row_ids:  # counted from the workgroup's first row, and none of those that are not there
+            numbers = load(view(given.row_ids, (given.m,), (1,)).pad(rows).window((rows,), (row,)))
+            there = where(numbers < 0, -1, coordinates(numbers, 0))
+            own = view(given.x.offset(row.to("i64") * stride.to("i64")), (given.m - row, 1, n), (stride, stride, 1))
+            x = cast(gather(own.pad(*tile).window(tile, (0, 0, group * columns)), there, 0, lanes, "near"), "f32")
+        else:
+            x = cast(load(window(given.x, stride), lanes), "f32")
         amax = reduce_max(reduce_max(absolute(x), 2), 1)
         stored, inverse = scales_of(spec, target, amax)
         factor = stretch(stretch(inverse, 1, tile[1]), 2, columns)
