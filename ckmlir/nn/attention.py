@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,8 @@ import numpy as np
 
 from ckmlir.nn import plain
 from ckmlir.nn.array import Array
-from ckmlir.nn.calls import Call
+from ckmlir.nn.attention_parts import bias_of, seeds_of, sinks_of, slopes_of
+from ckmlir.nn.calls import Call, beside
 from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.outputs import Outputs
@@ -38,6 +39,8 @@ def attention(
     scale: float | None = None,
     softcap: float = 0.0,
     alibi_slopes: Any = None,
+    sinks: Any = None,
+    bias: Any = None,
     dropout_p: float = 0.0,
     seed: int | None = None,
     deterministic: bool = False,
@@ -56,6 +59,9 @@ def attention(
         scale: by default 1 / sqrt(d).
         softcap: scores are at most this, by a tanh; 0: no such bound.
         alibi_slopes: (h,), or (b, h) with slopes of each sequence, f32.
+        sinks: (h,), f32, a logit of each head that joins its sums of exponentials, as gpt-oss has them.
+        bias: (sq, sk), (h, sq, sk) or (b, h, sq, sk), of q's type, added to the scaled scores, as an `attn_mask` of
+            PyTorch's that has numbers.
         dropout_p: the probability with which a weight is dropped; the others are multiplied by 1 / (1 - dropout_p).
         seed: of its random numbers, 0 to 2^63 - 1: with the same one the same weights are dropped, in gradients too.
         deterministic: of the gradients, where PyTorch records the call: the same bits in every run, for more memory. So
@@ -78,8 +84,14 @@ def attention(
     shape, logarithms = (*query[:3], value[3]), (query[0], *(query[layout.index(dim)] for dim in "hs"))
     outputs = outputs_of(call, out, shape, arrays["q"].dtype, logarithms if return_lse else None)
     keys |= written_key("o", outputs.given["o"], layout)
-    slopes = slopes_of(call, alibi_slopes, query[0], query[layout.index("h")], keys)
-    inputs = {**arrays, "slopes": slopes, **seeds_of(call, dropout_p, seed, arrays["q"], keys)}
+    heads = query[layout.index("h")]
+    inputs = {
+        **arrays,
+        "slopes": slopes_of(call, alibi_slopes, query[0], heads, keys),
+        "sink": sinks_of(call, sinks, heads, keys),
+        "bias": bias_of(call, bias, sizes_of(arrays, layout), arrays["q"].dtype, keys),
+        **seeds_of(call, dropout_p, seed, arrays["q"], keys),
+    }
     return outputs.of(call.run("fmha_fwd", keys, inputs, outputs.given, VARYING, in_place={"o": ("q",)}))
 
 
@@ -97,6 +109,7 @@ def attention_varlen(
     scale: float | None = None,
     softcap: float = 0.0,
     alibi_slopes: Any = None,
+    sinks: Any = None,
     dropout_p: float = 0.0,
     seed: int | None = None,
     deterministic: bool = False,
@@ -124,6 +137,7 @@ def attention_varlen(
     written = outputs.given | {"o": written_rows("o", outputs.given["o"], keys)}
     inputs |= starts
     inputs["slopes"] = slopes_of(call, alibi_slopes, starts["seqstart_q"].shape[0] - 1, heads, keys)
+    inputs["sink"] = sinks_of(call, sinks, heads, keys)
     inputs |= seeds_of(call, dropout_p, seed, arrays["q"], keys)
     typical = {"seqlens_q": (TYPICAL,), "seqlens_k": (TYPICAL,)}
     return outputs.of(call.run("fmha_fwd", keys, inputs, written, VARYING, typical, {"o": ("q",)}))
@@ -150,6 +164,12 @@ def read_batches(
     for name, one in arrays.items():
         keys |= strides_key(name, strides_of(packed_channels(one), layout))
     return arrays, keys
+
+
+def sizes_of(arrays: Mapping[str, Given], layout: str) -> tuple[int, int, int, int]:
+    """Of scores: batches, heads of Q, queries and keys."""
+    query, key = (dict(zip(layout, arrays[name].shape, strict=True)) for name in "qk")
+    return query["b"], query["h"], query["s"], key["s"]
 
 
 def read_sequences(
@@ -217,31 +237,6 @@ def bounds(window: Sequence[int]) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def slopes_of(call: Call, slopes: Any, sequences: int, heads: int, keys: dict[str, object]) -> Given | None:
-    """ALiBi's slopes, of heads or of sequences and heads, noted among the keys."""
-    if slopes is None:
-        return None
-    given = call.read("alibi_slopes", slopes).require(dtype="f32")
-    by_batch = given.ndim == 2
-    keys["alibi"] = "batch" if by_batch else "head"
-    return given.require(shape=(sequences, heads) if by_batch else (heads,)).contiguous()
-
-
-def seeds_of(
-    call: Call, dropout_p: float, seed: int | None, other: Given, keys: dict[str, object]
-) -> dict[str, Given]:
-    """Dropout, noted among the keys, and its seed as an array beside another one. The request does not hold the seed:
-    every one launches the same kernel with the same arguments. Raises DeviceError for dropout without a seed."""
-    if not dropout_p:
-        return {}
-    if seed is None or not 0 <= seed < 1 << 63:
-        told = "it needs a seed" if seed is None else f"seed={seed}"
-        raise DeviceError(f"dropout_p={dropout_p}: {told}; expected seed=, a whole number from 0 to 2^63 - 1")
-    keys |= {"dropout": dropout_p, "seeds": "memory"}
-    halves = {"drop_seed": np.array([seed], np.uint64).view(np.int32), "drop_offset": np.zeros(2, np.int32)}
-    return {name: beside(call, other, numbers) for name, numbers in halves.items()}
-
-
 def outputs_of(
     call: Call, out: Any, shape: tuple[int, ...], dtype: str, logarithms: tuple[int, ...] | None
 ) -> Outputs:
@@ -296,12 +291,3 @@ def starts_of(what: str, given: Any, total: int) -> list[int]:
 def numbers_of(what: str, given: Any) -> list[int]:
     """Whole numbers that were given as a list or an array, on the host. Raises DeviceError for others."""
     return list(plain.numbers(what, given.numpy() if isinstance(given, Array) else given))
-
-
-def beside(call: Call, other: Given, numbers: np.ndarray[Any, Any]) -> Given:
-    """Numbers of the host, where another array lives."""
-    if isinstance(other.array, np.ndarray):
-        return call.read("starts", numbers)
-    device = call.session.device
-    made = call.read("starts", other.home.empty(other.array, numbers.shape, numbers.dtype, device))
-    return call.filled(made, numbers)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ckmlir.nn.attention import (
@@ -12,13 +13,13 @@ from ckmlir.nn.attention import (
     packed_channels,
     read_batches,
     read_sequences,
-    seeds_of,
-    slopes_of,
+    sizes_of,
     strides_key,
     strides_of,
     written_key,
     written_rows,
 )
+from ckmlir.nn.attention_parts import bias_of, seeds_of, sinks_of, slopes_of
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.outputs import Outputs
@@ -39,26 +40,30 @@ def attention_backward(
     window: Sequence[int] = UNBOUNDED,
     scale: float | None = None,
     alibi_slopes: Any = None,
+    sinks: Any = None,
+    bias: Any = None,
     dropout_p: float = 0.0,
     seed: int | None = None,
     deterministic: bool = False,
     layout: str = "bshd",
+    return_dbias: bool = False,
     dq: Any = None,
     dk: Any = None,
     dv: Any = None,
     stream: object = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Any, ...]:
     """The gradients of attention for q, k and v, from that for its result: flash-attention's `_flash_attn_backward`.
 
     Args:
         dout: as `out`, which `attention` has given, with the logarithms softmax_lse (b, h, sq), f32.
-        q, k, v, causal, window, scale, alibi_slopes, dropout_p, seed, layout: as they were given to `attention`; of f32
-            one of d and dv is at most 128.
+        q, k, v, causal, window, scale, alibi_slopes, sinks, bias, dropout_p, seed, layout: as they were given to
+            `attention`; of f32 one of d and dv is at most 128.
         deterministic: the same bits in every run, for more memory.
+        return_dbias: also return the gradient of the bias.
         dq, dk, dv: as q, k and v, to be written, each or none.
 
     Returns:
-        dq, dk and dv, as q, k and v.
+        dq, dk and dv, as q, k and v; with sinks theirs, (h,), f32, behind them; with return_dbias the bias's last.
 
     Raises:
         DeviceError, RequestError: as `attention`.
@@ -70,15 +75,23 @@ def attention_backward(
     arrays |= _read_results(call, arrays, dout, out, softmax_lse, (query[0], heads, queries))
     for name in ("o", "do"):
         keys |= strides_key(name, strides_of(packed_channels(arrays[name]), layout))
-    slopes = slopes_of(call, alibi_slopes, query[0], heads, keys)
-    inputs = {**arrays, "slopes": slopes, **seeds_of(call, dropout_p, seed, arrays["q"], keys)}
-    outputs = gradients_of(call, arrays, dq, dk, dv)
-    for name, one in outputs.given.items():
-        keys |= written_key(name, one, layout)
-    varying = (*VARYING, "do_strides", *(f"{name}_strides" for name in outputs.given))
-    found = call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs, outputs.given, varying)
-    dq, dk, dv = outputs.of(found)
-    return dq, dk, dv
+    inputs = {
+        **arrays,
+        "slopes": slopes_of(call, alibi_slopes, query[0], heads, keys),
+        "sink": sinks_of(call, sinks, heads, keys),
+        "bias": bias_of(call, bias, sizes_of(arrays, layout), arrays["q"].dtype, keys),
+        **seeds_of(call, dropout_p, seed, arrays["q"], keys),
+    }
+    if return_dbias and bias is None:
+        raise DeviceError("return_dbias=True: there is no bias; expected one, or False")
+    keys |= {"dbias": return_dbias, "deterministic": deterministic}
+    more = {} if sinks is None else {"dsink": ((heads,), "f32")}
+    more |= {"dbias": (tuple(bias.shape), arrays["q"].dtype)} if return_dbias else {}
+    outputs = gradients_of(call, arrays, dq, dk, dv, more)
+    for name in QKV:
+        keys |= written_key(name, outputs.given[name], layout)
+    varying = (*VARYING, "do_strides", *(f"{name}_strides" for name in QKV))
+    return tuple(outputs.each(call.run("fmha_bwd", keys, inputs, outputs.given, varying)))
 
 
 @checked
@@ -96,6 +109,7 @@ def attention_varlen_backward(
     window: Sequence[int] = UNBOUNDED,
     scale: float | None = None,
     alibi_slopes: Any = None,
+    sinks: Any = None,
     dropout_p: float = 0.0,
     seed: int | None = None,
     deterministic: bool = False,
@@ -103,16 +117,17 @@ def attention_varlen_backward(
     dk: Any = None,
     dv: Any = None,
     stream: object = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Any, ...]:
     """The gradients of `attention_varlen` for q, k and v: flash-attention's `_flash_attn_varlen_backward`.
 
     Args:
         dout: as `out`, which `attention_varlen` has given, with the logarithms softmax_lse (h, queries), f32.
-        q, k, v, cu_seqlens_q, cu_seqlens_k, causal, window, scale, alibi_slopes, dropout_p, seed: as they were given.
+        q, k, v, cu_seqlens_q, cu_seqlens_k, causal, window, scale, alibi_slopes, sinks, dropout_p, seed: as they were
+            given.
         deterministic, dq, dk, dv: as for `attention_backward`.
 
     Returns:
-        dq, dk and dv, as q, k and v.
+        dq, dk and dv, as q, k and v; with sinks theirs, (h,), f32, behind them.
 
     Raises:
         DeviceError, RequestError: as `attention_varlen`.
@@ -125,16 +140,23 @@ def attention_varlen_backward(
     inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in (arrays | results).items()}
     slopes = slopes_of(call, alibi_slopes, starts["seqstart_q"].shape[0] - 1, heads, keys)
     inputs |= {**starts, "lse": lse, "slopes": slopes, **seeds_of(call, dropout_p, seed, arrays["q"], keys)}
-    outputs = gradients_of(call, arrays, dq, dk, dv)
-    written = {name: written_rows(name, one, keys) for name, one in outputs.given.items()}
-    dq, dk, dv = outputs.of(call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs, written))
-    return dq, dk, dv
+    inputs["sink"] = sinks_of(call, sinks, heads, keys)
+    outputs = gradients_of(call, arrays, dq, dk, dv, {} if sinks is None else {"dsink": ((heads,), "f32")})
+    written = outputs.given | {name: written_rows(name, outputs.given[name], keys) for name in QKV}
+    return tuple(outputs.each(call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs, written)))
 
 
-def gradients_of(call: Call, arrays: dict[str, Given], dq: Any, dk: Any, dv: Any) -> Outputs:
-    """Those that were given, and those that are to be made, as q, k and v."""
-    wanted = {f"d{name}": (arrays[name].shape, arrays[name].dtype) for name in "qkv"}
-    return call.named_outputs([("dq", dq), ("dk", dk), ("dv", dv)], wanted)
+QKV = ("dq", "dk", "dv")
+
+
+def gradients_of(
+    call: Call, arrays: dict[str, Given], dq: Any, dk: Any, dv: Any,
+    more: Mapping[str, tuple[tuple[int, ...], str]] = MappingProxyType({}),
+) -> Outputs:  # fmt: skip
+    """Those that were given, and those that are to be made, as q, k and v; `more`: shapes and types of others."""
+    wanted = {name: (arrays[name[1:]].shape, arrays[name[1:]].dtype) for name in QKV}
+    named = [("dq", dq), ("dk", dk), ("dv", dv), *((name, None) for name in more)]
+    return call.named_outputs(named, wanted | dict(more))
 
 
 def _read_results(

@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ckmlir.nn.attention import (
     UNBOUNDED,
-    beside,
     bounds,
     common_keys,
     in_rows,
     outputs_of,
     packed_channels,
-    slopes_of,
     starts_of,
     strides_key,
     strides_of,
     written_key,
     written_rows,
 )
-from ckmlir.nn.calls import Call
+from ckmlir.nn.attention_parts import sinks_of, slopes_of
+from ckmlir.nn.calls import Call, beside
 from ckmlir.nn.given import Given
 from ckmlir.nn.indexed import vector
 from ckmlir.nn.plain import checked, number
@@ -39,8 +38,8 @@ def attention_with_kvcache(
     q: Any, k_cache: Any, v_cache: Any, k: Any = None, v: Any = None, rotary_cos: Any = None, rotary_sin: Any = None,
     cache_seqlens: Any = None, cache_batch_idx: Any = None, cache_leftpad: Any = None, block_table: Any = None, *,
     causal: bool = False, window: Sequence[int] = UNBOUNDED, scale: float | None = None, softcap: float = 0.0,
-    rotary_interleaved: bool = True, alibi_slopes: Any = None, num_splits: int = 0, return_lse: bool = False,
-    out: Any = None, stream: object = None,
+    rotary_interleaved: bool = True, alibi_slopes: Any = None, sinks: Any = None, num_splits: int = 0,
+    return_lse: bool = False, out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """Attention over a cache, behind whose keys new ones are written first: `flash_attn_with_kvcache`.
 
@@ -55,7 +54,7 @@ def attention_with_kvcache(
         cache_batch_idx: (b,), i32: the batch of the cache that is each sequence's; by default the first is the first's.
         cache_leftpad: None: keys begin where their batches do.
         block_table: (b, entries), i32: in which pages the keys of each sequence lie.
-        causal, window, scale, softcap, alibi_slopes, return_lse, out: as for `attention`.
+        causal, window, scale, softcap, alibi_slopes, sinks, return_lse, out: as for `attention`.
         rotary_interleaved: channels 2i and 2i + 1 are rotated together; else i and i + r / 2.
         num_splits: workgroups that share the keys of a block of queries; 0: as many as fill the device.
 
@@ -103,8 +102,8 @@ def attention_with_kvcache(
     logarithms = (query[0], query[2], query[1]) if return_lse else None
     outputs = outputs_of(call, out, (*query[:3], value[3]), arrays["q"].dtype, logarithms)
     keys |= written_key("o", outputs.given["o"], "bshd")
-    slopes = slopes_of(call, alibi_slopes, query[0], query[2], keys)
-    inputs = {**arrays, "seqlen_k": lengths, **lists, "slopes": slopes}
+    slopes, logits = slopes_of(call, alibi_slopes, query[0], query[2], keys), sinks_of(call, sinks, query[2], keys)
+    inputs = {**arrays, "seqlen_k": lengths, **lists, "slopes": slopes, "sink": logits}
     return outputs.of(call.run("fmha_fwd_splitkv", keys, inputs, outputs.given, varying=VARYING))
 
 
@@ -112,7 +111,7 @@ def attention_with_kvcache(
 def attention_paged(
     q: Any, k_cache: Any, v_cache: Any, cu_seqlens_q: Any, seqused_k: Any, block_table: Any, *, causal: bool = True,
     window: Sequence[int] = UNBOUNDED, scale: float | None = None, softcap: float = 0.0, alibi_slopes: Any = None,
-    return_lse: bool = False, out: Any = None, balanced: bool = False, stream: object = None,
+    sinks: Any = None, return_lse: bool = False, out: Any = None, balanced: bool = False, stream: object = None,
 ) -> Any:  # fmt: skip
     """Attention of sequences that are prefilled and that decode, with K and V in pages: vLLM's
     `flash_attn_varlen_func` with a block_table.
@@ -123,7 +122,7 @@ def attention_paged(
         cu_seqlens_q: as for `attention_varlen`.
         seqused_k: (b,), i32: keys of each sequence.
         block_table: (b, entries), i32: in which pages the keys of each sequence lie.
-        causal, window, scale, softcap, alibi_slopes, return_lse, out: as for `attention`.
+        causal, window, scale, softcap, alibi_slopes, sinks, return_lse, out: as for `attention`.
         balanced: keys of long sequences are cut into more shares, by the lengths in device memory, for few queries of
             sequences that differ much in length; of queries that see no keys behind their own.
 
@@ -144,7 +143,7 @@ def attention_paged(
     if balanced and right != 0:
         raise DeviceError("balanced=True: queries see keys behind their own; expected causal=True or window=(left, 0)")
     more = {"balanced": True} if balanced else {}
-    how = (causal, window, scale, softcap, alibi_slopes, return_lse, out)
+    how = How(causal, window, scale, softcap, alibi_slopes, sinks, return_lse, out)
     return _packed_queries(call, operator, (q, k_cache, v_cache), cu_seqlens_q, (entries * page,) * b, lists, how, more)
 
 
@@ -152,7 +151,8 @@ def attention_paged(
 def attention_page_lists(
     q: Any, k_cache: Any, v_cache: Any, cu_seqlens_q: Any, kv_indptr: Any, kv_page_indices: Any,
     kv_last_page_lens: Any, *, causal: bool = False, window: Sequence[int] = UNBOUNDED, scale: float | None = None,
-    softcap: float = 0.0, alibi_slopes: Any = None, return_lse: bool = False, out: Any = None, stream: object = None,
+    softcap: float = 0.0, alibi_slopes: Any = None, sinks: Any = None, return_lse: bool = False, out: Any = None,
+    stream: object = None,
 ) -> Any:  # fmt: skip
     """`attention_paged` by SGLang's tables: the pages of all sequences in one list, as AITER's
     `mha_batch_prefill_func` has them.
@@ -176,11 +176,21 @@ def attention_page_lists(
         "kv_indptr": beside(call, given, np.asarray(places, np.int32)), "kv_page_indices": indices,
         "kv_last_page_lens": last,
     }  # fmt: skip
-    how = (causal, window, scale, softcap, alibi_slopes, return_lse, out)
+    how = How(causal, window, scale, softcap, alibi_slopes, sinks, return_lse, out)
     return _packed_queries(call, "fmha_batch_prefill", (q, k_cache, v_cache), cu_seqlens_q, lengths, lists, how)
 
 
-How = tuple[bool, Sequence[int], float | None, float, Any, bool, Any]
+class How(NamedTuple):
+    """Arguments that functions over pages have in common."""
+
+    causal: bool
+    window: Sequence[int]
+    scale: float | None
+    softcap: float
+    alibi_slopes: Any
+    sinks: Any
+    return_lse: bool
+    out: Any
 
 
 def _packed_queries(
@@ -188,7 +198,6 @@ def _packed_queries(
     lists: dict[str, Given | None], how: How, more: Mapping[str, object] = MappingProxyType({}),
 ) -> Any:  # fmt: skip
     """Attention of packed queries over pages; lengths: the most keys of each sequence; more: keys of the operator."""
-    causal, window, scale, softcap, alibi_slopes, return_lse, out = how
     q, k, v = given
     arrays = {"q": call.read("q", q).require(ndim=3)}
     arrays |= {name: call.read(f"{name}_cache", one).require(ndim=4) for name, one in (("k", k), ("v", v))}
@@ -201,7 +210,8 @@ def _packed_queries(
     keys: dict[str, object] = {
         "h": query[1], "hk": key[2], "layout": "bshd", "page_size": key[1], "pages": key[0],
         "seqlens_q": tuple(end - begin for begin, end in pairwise(starts)), "seqlens_k": lengths,
-        **common_keys(arrays, causal, window, scale), "lse": return_lse, "soft_cap": softcap or None, **more,
+        **common_keys(arrays, how.causal, how.window, how.scale), "lse": how.return_lse,
+        "soft_cap": how.softcap or None, **more,
     }  # fmt: skip
     if operator == "fmha_batch_prefill":
         keys["table"] = "sglang" if "kv_indptr" in lists else "vllm"
@@ -209,11 +219,12 @@ def _packed_queries(
     for name in "kv":
         keys |= strides_key(name, strides_of(packed_channels(arrays[name]), "bshd"))
         inputs[name] = arrays[name]
-    logarithms = (query[1], query[0]) if return_lse else None
-    outputs = outputs_of(call, out, (*query[:2], value[3]), arrays["q"].dtype, logarithms)
+    logarithms = (query[1], query[0]) if how.return_lse else None
+    outputs = outputs_of(call, how.out, (*query[:2], value[3]), arrays["q"].dtype, logarithms)
     written = outputs.given | {"o": written_rows("o", outputs.given["o"], keys)}
     inputs |= {"seqstart_q": beside(call, arrays["q"], np.asarray(starts, np.int32)), **lists}
-    inputs["slopes"] = slopes_of(call, alibi_slopes, len(lengths), query[1], keys)
+    inputs["slopes"] = slopes_of(call, how.alibi_slopes, len(lengths), query[1], keys)
+    inputs["sink"] = sinks_of(call, how.sinks, query[1], keys)
     return outputs.of(call.run(operator, keys, inputs, written))
 
 

@@ -197,3 +197,12 @@ def constant(call: Call, beside: Given, value: float, n: int, dtype: str) -> Giv
         return call.read(CONSTANT, numbers)
     made = beside.home.empty(beside.array, (n,), kind, call.session.device)
     return call.filled(call.read(CONSTANT, made), numbers)
+
+
+def beside(call: Call, other: Given, numbers: np.ndarray[Any, Any]) -> Given:
+    """Numbers of the host, where another array lives."""
+    if isinstance(other.array, np.ndarray):
+        return call.read("starts", numbers)
+    device = call.session.device
+    made = call.read("starts", other.home.empty(other.array, numbers.shape, numbers.dtype, device))
+    return call.filled(made, numbers)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ckmlir.nn.attention import UNBOUNDED, attention, attention_varlen, beside, numbers_of, starts_of
+from ckmlir.nn.attention import UNBOUNDED, attention, attention_varlen, numbers_of, starts_of
 from ckmlir.nn.cached_attention import attention_paged, attention_with_kvcache
-from ckmlir.nn.calls import Call
+from ckmlir.nn.calls import Call, beside
 from ckmlir.nn.plain import checked, number
 from ckmlir.runtime.device import DeviceError
 

@@ -11,19 +11,18 @@ from ckmlir.nn import plain
 from ckmlir.nn.attention import (
     UNBOUNDED,
     VARYING,
-    beside,
     common_keys,
     in_rows,
     outputs_of,
     read_batches,
-    slopes_of,
     starts_of,
     written_key,
     written_rows,
 )
 from ckmlir.nn.attention_gradients import gradients_of
+from ckmlir.nn.attention_parts import slopes_of
 from ckmlir.nn.cached_attention import dense
-from ckmlir.nn.calls import Call, dtype_name
+from ckmlir.nn.calls import Call, beside, dtype_name
 from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.indexed import vector

@@ -11,12 +11,12 @@ from ckmlir.nn.attention import (
     outputs_of,
     packed_channels,
     read_batches,
-    slopes_of,
     strides_key,
     strides_of,
     written_key,
 )
 from ckmlir.nn.attention import VARYING as OF_ATTENTION
+from ckmlir.nn.attention_parts import slopes_of
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given
 from ckmlir.nn.kinds_of_attention import GRANULARITIES, channel_scales

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ckmlir import nn
 from ckmlir.nn.gradients import NoGradient
 from ckmlir.nn.plain import numbers, shown
+from ckmlir.nn.pytorch_attention import RUN_PARTS
 from ckmlir.nn.pytorch_batch_norm import NAME as BATCH_NORM
 from ckmlir.nn.pytorch_batch_norm import WITH_STATS as BATCH_NORM_WITH_STATS
 from ckmlir.nn.pytorch_batch_norm import recorded_batch_norm, run_with_stats
@@ -31,7 +32,7 @@ torch: Any = importlib.import_module("torch")  # typed alike whether it is insta
 
 NAMESPACE = "ckmlir"
 WITH_LOGARITHMS = ("attention", "attention_varlen")
-RUN_BESIDE = RUN | {BATCH_NORM_WITH_STATS: run_with_stats}
+RUN_BESIDE = RUN | RUN_PARTS | {BATCH_NORM_WITH_STATS: run_with_stats}
 """What runs operators that no function has the name of."""
 NUMBERS = ("Tensor", "Optional[Tensor]")
 """Types of arrays."""

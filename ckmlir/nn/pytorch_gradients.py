@@ -6,44 +6,12 @@ from typing import Any
 
 from ckmlir.nn.einsum import read_equation
 from ckmlir.nn.gradients import NoGradient
+from ckmlir.nn.pytorch_attention import GRADIENTS_OF_ATTENTION
 from ckmlir.nn.pytorch_batch_norm import GRADIENTS_OF_BATCH_NORM
 from ckmlir.nn.pytorch_convolutions import GRADIENTS_OF_CONVOLUTIONS
 from ckmlir.nn.pytorch_norms import GRADIENTS_OF_NORMS
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
-
-
-def _keep_attention(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
-    """Of `attention`, and of `attention_varlen`, which has where sequences begin between v and the slopes."""
-    q, k, v, *starts, slopes = inputs
-    name = ctx.name = "attention_varlen" if starts else "attention"
-    ctx.save_for_backward(q, k, v, *output, *starts, slopes)
-    ctx.options = {what: value for what, value in keyword_only_inputs.items() if what != "softcap"}
-    ctx.mark_non_differentiable(output[1])  # the logarithms
-    if keyword_only_inputs["softcap"]:
-        raise NoGradient(f"{name} has no gradient with softcap")
-    if slopes is not None and slopes.requires_grad:
-        raise NoGradient(f"{name} has no gradient for alibi_slopes; give alibi_slopes.detach()")
-
-
-def _attention_backward(ctx: Any, dout: Any, dlse: Any) -> Any:
-    q, k, v, *others = ctx.saved_tensors
-    backward = getattr(torch.ops.ckmlir, f"{ctx.name}_backward")
-    always = ctx.options["deterministic"] or torch.are_deterministic_algorithms_enabled()
-    gradients = backward(dout.contiguous(), q, k, v, *others, **ctx.options | {"deterministic": always})
-    return *gradients, *(None for _ in others[2:])
-
-
-def _keep_places_of_attention(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs)
-    ctx.options = dict(keyword_only_inputs)
-
-
-def _hstu_attention_backward(ctx: Any, dout: Any) -> Any:
-    always = torch.are_deterministic_algorithms_enabled()
-    backward = torch.ops.ckmlir.hstu_attention_backward
-    gradients = backward(dout.contiguous(), *ctx.saved_tensors, **ctx.options, deterministic=always)
-    return *gradients, None, None
 
 
 def _keep_matrices(ctx: Any, inputs: Any, output: Any) -> None:
@@ -138,9 +106,7 @@ def without_gradient(name: str) -> tuple[Callable[..., None], Callable[..., Any]
 
 
 GRADIENTS: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
-    "attention": (_keep_attention, _attention_backward),
-    "attention_varlen": (_keep_attention, _attention_backward),
-    "hstu_attention": (_keep_places_of_attention, _hstu_attention_backward),
+    **GRADIENTS_OF_ATTENTION,
     "matmul": (_keep_matrices, _matmul_backward),
     "linear": (_keep_linear, _linear_backward),
     "einsum": (_keep_einsum, _einsum_backward),

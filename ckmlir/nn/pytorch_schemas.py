@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ckmlir.nn.einsum import read_equation
+from ckmlir.nn.pytorch_attention import ATTENTIONS
 from ckmlir.nn.pytorch_batch_norm import BATCH_NORMS
 from ckmlir.nn.pytorch_convolutions import CONVOLUTIONS
 from ckmlir.nn.pytorch_norms import NORMS
@@ -24,15 +25,6 @@ def _product(a: Any, b: Any) -> Any:
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     columns = b.shape[-1:] if b.ndim > 1 else ()
     return _like(a, *batch, *a.shape[-2:-1], *columns, dtype=PRODUCTS.get(a.dtype))
-
-
-def _attention(q: Any, k: Any, v: Any, slopes: Any = None, **options: Any) -> tuple[Any, Any]:
-    heads, queries = (q.shape[options.get("layout", "bshd").index(dim)] for dim in "hs")
-    return _like(q, *q.shape[:3], v.shape[3]), _like(q, q.shape[0], heads, queries, dtype=torch.float32)
-
-
-def _varlen(q: Any, k: Any, v: Any, *rest: Any, **options: Any) -> tuple[Any, Any]:
-    return _like(q, *q.shape[:2], v.shape[2]), _like(q, q.shape[1], q.shape[0], dtype=torch.float32)
 
 
 def _summed(equation: str, a: Any, b: Any) -> Any:
@@ -63,42 +55,7 @@ SCHEMAS: dict[str, tuple[str, Callable[..., Any]]] = {
         "(Tensor a, Tensor b, int[] offs) -> Tensor",
         lambda a, b, offs: _like(a, a.shape[0], b.shape[2], dtype=PRODUCTS.get(a.dtype)),
     ),
-    "attention": (
-        "(Tensor q, Tensor k, Tensor v, Tensor? alibi_slopes=None, *, bool causal=False, int[2] window=[-1, -1], "
-        "float? scale=None, float softcap=0.0, float dropout_p=0.0, SymInt? seed=None, bool deterministic=False, "
-        'str layout="bshd") -> (Tensor, Tensor)',
-        _attention,
-    ),
-    "attention_varlen": (
-        "(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor? cu_seqlens_k=None, Tensor? alibi_slopes=None, *, "
-        "bool causal=False, int[2] window=[-1, -1], float? scale=None, float softcap=0.0, float dropout_p=0.0, "
-        "SymInt? seed=None, bool deterministic=False) -> (Tensor, Tensor)",
-        _varlen,
-    ),
-    "attention_backward": (
-        "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, Tensor? alibi_slopes=None, *, "
-        "bool causal=False, int[2] window=[-1, -1], float? scale=None, float dropout_p=0.0, SymInt? seed=None, "
-        'bool deterministic=False, str layout="bshd") -> (Tensor, Tensor, Tensor)',
-        lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
-    ),
-    "attention_varlen_backward": (
-        "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, Tensor cu_seqlens_q, "
-        "Tensor? cu_seqlens_k=None, Tensor? alibi_slopes=None, *, bool causal=False, int[2] window=[-1, -1], "
-        "float? scale=None, float dropout_p=0.0, SymInt? seed=None, bool deterministic=False) -> "
-        "(Tensor, Tensor, Tensor)",
-        lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
-    ),
-    "hstu_attention": (
-        "(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens, Tensor? num_targets=None, *, bool causal=True, "
-        "int contextual=0, int window=0, int full=0, float? scale=None, float? attn_scale=None) -> Tensor",
-        lambda q, k, v, *rest, **options: _like(q, *q.shape[:2], v.shape[2]),
-    ),
-    "hstu_attention_backward": (
-        "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor cu_seqlens, Tensor? num_targets=None, *, "
-        "bool causal=True, int contextual=0, int window=0, int full=0, float? scale=None, float? attn_scale=None, "
-        "bool deterministic=False) -> (Tensor, Tensor, Tensor)",
-        lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
-    ),
+    **ATTENTIONS,
     **NORMS,
     **BATCH_NORMS,
     "topk": ("(Tensor x, int k, int dim=-1, *, bool largest=True) -> (Tensor, Tensor)", _largest),

@@ -77,14 +77,14 @@ def test_gradients_of_attention_with_dropout() -> None:
 
 def test_gradients_of_attention_with_silu_weights() -> None:
     """Of two sequences, the first of which has candidates."""
-    begins, counts = [0, 9, 20], [3, 0]
+    begins, counts = [0, 9, 20], starts(3, 0)
     q, k, v = (normal(20, heads, 32, grad=True) for heads in (4, 2, 2))
     o = nn.hstu_attention(q, k, v, begins, num_targets=counts, attn_scale=0.5)
     do = normal(*o.shape)
     o.backward(do)
     exact = [one.detach().double().requires_grad_() for one in (q, k, v)]
     parts = []
-    for (begin, end), count in zip(pairwise(begins), counts, strict=True):
+    for (begin, end), count in zip(pairwise(begins), counts.tolist(), strict=True):
         keys, values = (one[begin:end].repeat_interleave(2, 1) for one in exact[1:])
         scores = torch.einsum("qhd,khd->hqk", exact[0][begin:end], keys) / 32**0.5
         rows, columns = torch.arange(end - begin)[:, None], torch.arange(end - begin)[None]

@@ -62,10 +62,16 @@ def calls() -> dict[str, tuple[Any, ...]]:
         "linear": (normal(2, 5, 16, grad=True), normal(24, 16, grad=True), normal(24, grad=True)),
         "swiglu": (normal(5, 16), normal(24, 16), normal(24, 16)),
         "grouped_matmul": (normal(5, 16), normal(2, 16, 24), [2, 5]),
-        "attention": (q, k, v),
+        "attention": (q, k, v, None, torch.rand(4, requires_grad=True), normal(20, 20, grad=True)),
         "attention_varlen": (*(one.detach()[0].requires_grad_() for one in (q, k, v)), starts(0, 7, 20)),
         "attention_varlen_backward": (*(one.detach()[0] for one in (o, q, k, v, o, lse)), starts(0, 20)),
         "attention_backward": (o, q.detach(), k.detach(), v.detach(), o, lse),
+        "attention_backward_with_parts": (
+            o, *(one.detach() for one in (q, k, v)), o, lse, None, torch.rand(4), normal(4, 20, 20),
+        ),
+        "attention_varlen_backward_with_parts": (
+            *(one.detach()[0] for one in (o, q, k, v, o, lse)), starts(0, 20), None, None, torch.rand(4),
+        ),
         "hstu_attention": (*(one.detach()[0].requires_grad_() for one in (q, k, v)), starts(0, 7, 20), starts(2, 0)),
         "hstu_attention_backward": (*(one.detach()[0] for one in (o, q, k, v)), starts(0, 7, 20)),
         "layer_norm": (normal(5, 16, grad=True), normal(16, grad=True), normal(16, grad=True)),

@@ -1,0 +1,149 @@
+"""A logit of each head that joins its sums, a bias of scores, and the gradients of both, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from common import HOMES, Array, assert_close, exact, normal
+
+from ckmlir import nn
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime.device import DeviceError
+
+B, H, HK, SQ, SK, D = 2, 4, 2, 20, 40, 32
+BIASES = [(SQ, SK), (1, 1, SQ, SK), (H, SQ, SK), (1, H, SQ, SK), (B, H, SQ, SK)]
+Q, K, V = normal(B, SQ, H, D), normal(B, SK, HK, D), normal(B, SK, HK, D)
+SINKS = normal(H, dtype="f32")
+homes = pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
+
+
+@pytest.fixture(autouse=True)
+def session() -> Iterator[None]:
+    with nn.Session("gfx942", device="sim"):
+        yield
+
+
+def weights_of(sinks: Array | None, bias: Array | None) -> Array:
+    """(B, H, SQ, SK)."""
+    scores = np.einsum("bqhd,bkhd->bhqk", exact(Q), exact(K).repeat(H // HK, 2)) / np.sqrt(D)
+    powers = np.exp(scores + (0 if bias is None else exact(bias)))
+    return powers / (powers.sum(-1, keepdims=True) + (0 if sinks is None else np.exp(exact(sinks))[:, None, None]))
+
+
+def attended(sinks: Array | None, bias: Array | None = None) -> Array:
+    return np.einsum("bhqk,bkhd->bqhd", weights_of(sinks, bias), exact(V).repeat(H // HK, 2))
+
+
+@homes
+@pytest.mark.parametrize("shape", BIASES)
+def test_a_bias_of_any_shape(put: Callable[[Array], Any], shape: tuple[int, ...]) -> None:
+    """Beside sinks, which it stands for nothing of."""
+    bias = normal(*shape)
+    assert_close(nn.attention(*map(put, (Q, K, V)), sinks=put(SINKS), bias=put(bias)), attended(SINKS, bias))
+
+
+@homes
+def test_every_function_takes_sinks(put: Callable[[Array], Any]) -> None:
+    """A logit of minus infinity, as of a head without one, changes nothing."""
+    sinks, starts = SINKS.copy(), [0, SQ, 2 * SQ]
+    sinks[1] = -np.inf
+    expected, rows, given = attended(sinks), put(Q.reshape(-1, H, D)), {"sinks": put(sinks)}
+    packed = [put(one.reshape(-1, HK, D)) for one in (K, V)]
+    found = nn.attention_varlen(rows, *packed, starts, [0, SK, 2 * SK], **given)
+    assert_close(found, expected.reshape(-1, H, D))
+    assert_close(nn.attention_with_kvcache(*map(put, (Q, K, V)), **given), expected)
+    pages = [np.zeros((B, 64, HK, D), np.float16) for _ in "kv"]
+    for page, one in zip(pages, (K, V), strict=True):
+        page[:, :SK] = one
+    cache, lengths, places = [put(one) for one in pages], put(np.full(B, SK, np.int32)), np.arange(B, dtype=np.int32)
+    found = nn.attention_paged(rows, *cache, starts, lengths, put(places[:, None]), causal=False, **given)
+    assert_close(found, expected.reshape(-1, H, D))
+    found = nn.attention_page_lists(rows, *cache, starts, [0, 1, 2], put(places), lengths, **given)
+    assert_close(found, expected.reshape(-1, H, D))
+
+
+@pytest.mark.parametrize("shape", [None, *BIASES[1::3]])
+@pytest.mark.parametrize("sinks", [None, SINKS])
+def test_gradients(shape: tuple[int, ...] | None, sinks: Array | None) -> None:
+    bias, do = None if shape is None else normal(*shape), normal(*Q.shape)
+    o, lse = nn.attention(Q, K, V, sinks=sinks, bias=bias, return_lse=True)
+    with_bias = bias is not None
+    found = nn.attention_backward(do, Q, K, V, o, lse, sinks=sinks, bias=bias, return_dbias=with_bias)
+    assert len(found) == 3 + (sinks is not None) + with_bias
+    values, keys = (exact(one).repeat(H // HK, 2) for one in (V, K))
+    p, dp = weights_of(sinks, bias), np.einsum("bqhd,bkhd->bhqk", exact(do), values)
+    delta = (p * dp).sum(-1, keepdims=True)
+    ds = p * (dp - delta)
+    assert_close(found[0], np.einsum("bhqk,bkhd->bqhd", ds, keys) / np.sqrt(D), factor=4)
+    if sinks is not None:
+        of_sinks = np.exp(exact(sinks)[:, None] - exact(lse))
+        assert_close(found[3], -(of_sinks * delta[..., 0]).sum((0, 2)), factor=4)
+    if bias is not None:
+        shared = ds.sum((0, 1)) if bias.shape[1] == 1 else ds.sum(0) if len(bias) == 1 else ds
+        assert_close(found[-1], shared.reshape(bias.shape), factor=4)
+
+
+def test_gradients_of_sequences() -> None:
+    """Of a causal mask, whose first queries see no key but the logit: the first sequence has more queries than keys."""
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: nothing computes them beside ours")
+    torch.manual_seed(0)
+    (q, k, v), sinks = (torch.randn(30, heads, D, dtype=torch.float16) for heads in (H, HK, HK)), torch.randn(H)
+    starts_q, starts_k = [0, 20, 30], [0, 9, 30]
+    given = [one.requires_grad_() for one in (q, k, v, sinks)]
+    o = nn.attention_varlen(q, k, v, starts_q, starts_k, causal=True, sinks=sinks)
+    do = torch.randn_like(o)
+    o.backward(do)
+    own = [one.detach().double().requires_grad_() for one in given]
+    wanted = []
+    for number in range(2):
+        queries = own[0][starts_q[number] : starts_q[number + 1]]
+        keys, values = (one[starts_k[number] : starts_k[number + 1]].repeat_interleave(2, 1) for one in own[1:3])
+        scores = torch.einsum("qhd,khd->hqk", queries, keys) / D**0.5
+        hidden = torch.ones_like(scores[0]).triu(len(keys) - len(queries) + 1).bool()
+        logits = own[3][:, None, None].expand(-1, len(queries), 1)
+        weights = torch.softmax(torch.cat([scores.masked_fill(hidden, -torch.inf), logits], -1), -1)[..., :-1]
+        wanted.append(torch.einsum("hqk,khd->qhd", weights, values))
+    torch.cat(wanted).backward(do.double())
+    assert (o.double() - torch.cat(wanted)).abs().max() < 5e-3
+    for one, exactly in zip(given, own, strict=True):
+        assert ((one.grad.double() - exactly.grad).abs() / (1 + exactly.grad.abs())).max() < 5e-3
+
+
+@pytest.mark.parametrize("asked", [("sinks",), ("bias",), ("sinks", "bias")])
+def test_gradients_that_pytorch_asks_for(asked: tuple[str, ...]) -> None:
+    """Only those: a bias whose gradient nobody wants has none."""
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: nothing asks for gradients")
+    given = {"sinks": torch.tensor(SINKS), "bias": torch.tensor(normal(H, SQ, SK))}
+    q = torch.tensor(Q, requires_grad=True)
+    for name in asked:
+        given[name].requires_grad_()
+    o = nn.attention(q, torch.tensor(K), torch.tensor(V), **given)
+    do = torch.tensor(normal(*Q.shape))
+    o.backward(do)
+    plain = {name: one.detach().numpy() for name, one in given.items()}
+    o, lse = nn.attention(Q, K, V, return_lse=True, **plain)
+    found = nn.attention_backward(do.numpy(), Q, K, V, o, lse, return_dbias=True, **plain)
+    for name, own in (("sinks", found[3]), ("bias", found[4])):
+        assert (given[name].grad is None) == (name not in asked)
+        if name in asked:
+            assert_close(given[name].grad.numpy(), exact(own))
+    assert_close(q.grad.numpy(), exact(found[0]))
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: nn.attention(Q, K, V, sinks=SINKS[:2]), r"sinks: shape \(2,\); expected \(4,\)"),
+    (lambda: nn.attention(Q, K, V, sinks=SINKS.astype(np.float16)), "sinks: elements are f16; expected f32"),
+    (lambda: nn.attention(Q, K, V, bias=normal(B, 1, SQ, SK)),
+     r"bias: shape \(2, 1, 20, 40\); expected \(20, 40\), \(4, 20, 40\) or \(2, 4, 20, 40\)"),
+    (lambda: nn.attention(Q, K, V, bias=normal(SK)), r"bias: shape \(40,\); expected"),
+    (lambda: nn.attention(Q, K, V, bias=normal(SQ, SK, dtype="f32")), "bias: elements are f32; expected f16"),
+    (lambda: nn.attention(Q, K, V, bias=normal(SQ, SK), softcap=3.0), "bias"),
+    (lambda: nn.attention_backward(Q, Q, K, V, Q, np.zeros((B, H, SQ), np.float32), return_dbias=True),
+     "return_dbias=True: there is no bias"),
+])  # fmt: skip
+def test_what_is_refused(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises((DeviceError, RequestError), match=words):
+        call()
