@@ -1,11 +1,11 @@
 """Attention backward by workgroups that stay, in a fixed order, against one for each block of keys with atomics.
 
-    python benchmarks/backward_shares.py [--arch gfx942] [--mask top_left] [--case NAME]
+    python benchmarks/backward_shares.py [--arch gfx942] [--mask top_left] [--case NAME] [--ranges steps blocks]
 
 Prints for every case the model's cycles of the main kernel with atomics and with shares (of short sequences: whole
-heads), their ratio, and the bytes of parts that are added later: with atomics, with a slot for each block of keys, and
-with shares. 128 channels; a compute unit holds one workgroup of either. --bytes prints those alone. O and LSE are any
-numbers, since time does not depend on them.
+heads, unless ranges are of blocks), their ratio, and the bytes of parts that are added later: with atomics, with a slot
+for each block of keys, and with shares. 128 channels; a compute unit holds one workgroup of either. --bytes prints
+those alone. O and LSE are any numbers, since time does not depend on them.
 
 What every workgroup does is known, steps and blocks. Some are simulated (`SAMPLES`, by what they do from least to most,
 and those that do most), a step and a block are worth what fits these best, and all are dealt out in the order of the
@@ -37,7 +37,8 @@ from ckmlir.sim.timing.trace_parts import part_of
 from ckmlir.targets import Target, get_target
 
 FMHA = find_operator("fmha_bwd")
-KINDS: tuple[dict[str, Any], ...] = ({}, {"deterministic": 1}, {"deterministic": 1, "persistent": 1})
+ALONE: tuple[dict[str, Any], ...] = ({}, {"deterministic": 1})
+RANGES = ("steps", "blocks")
 SAMPLES, LONGEST = 10, 4
 RANDOM = Random(3)
 SHORT = tuple(RANDOM.randint(16, 256) for _ in range(300))
@@ -166,6 +167,7 @@ def main() -> None:
     parser.add_argument("--arch", default="gfx942")
     parser.add_argument("--mask", default="none")
     parser.add_argument("--case", choices=CASES, nargs="*", default=list(CASES))
+    parser.add_argument("--ranges", choices=RANGES, nargs="*", default=list(RANGES))
     parser.add_argument("--bytes", action="store_true")
     options = parser.parse_args()
     target = get_target(options.arch)
@@ -173,23 +175,26 @@ def main() -> None:
         case = CASES[name]
         lengths, ratio = case["lengths"], case["h"] // case.get("hk", case["h"])
         asked = {"mode": "group", "seqlens_q": lengths, "seqlens_k": lengths, "mask": options.mask, "h": case["h"]}
-        problems = [FMHA.problem(**asked, hk=case.get("hk"), **kind) for kind in KINDS]
+        kinds = (*ALONE, *({"deterministic": 1, "persistent": 1, "ranges": one} for one in options.ranges))
+        problems = [FMHA.problem(**asked, hk=case.get("hk"), **kind) for kind in kinds]
         spaces = [make_plan(FMHA, problem, target).workspaces for problem in problems]
         parts = [sum(one.nbytes for one in some if one.name.endswith(("_parts", "_slots"))) for some in spaces]
         sizes = ", ".join(f"{size / 2**20:.0f}" for size in parts)
         print(f"{options.arch} {name}, mask {options.mask}: {sizes} MiB of parts", flush=True)
         if options.bytes:
             continue
-        atomics, _, staying = problems
-        spec = FMHA.spec(staying, target)
-        shares = shares_of(staying, spec, target)
-        order = FMHA.spec(atomics, target).order
-        before = modelled(atomics, target, list(block_by_block(shares, order)), ratio, shares.beside)
-        after = modelled(staying, target, staying_work(shares, spec.sink), ratio, shares.beside)
-        for what, found in (("atomics", before), (spec.sink, after)):
+        atomics, _, *staying = problems
+        before = 0.0
+        for problem in (atomics, *staying):
+            spec = FMHA.spec(problem, target)
+            shares = shares_of(problem, spec, target)
+            alone = spec.sink == "atomic"
+            work = list(block_by_block(shares, spec.order)) if alone else staying_work(shares, spec.sink)
+            found = modelled(problem, target, work, ratio, shares.beside)
+            before = before or found.cycles
             shared = f"lines shared by {found.sharing.l2:.1f} of a die, by {found.sharing.mall:.1f} dies"
-            print(f"    {what}: {found.cycles:.0f} cycles, misfit {found.misfit:.1%}; {shared}")
-        print(f"    ratio {after.cycles / before.cycles:.2f}", flush=True)
+            print(f"    {spec.sink}: {found.cycles:.0f} cycles, misfit {found.misfit:.1%}; {shared}; "
+                  f"{found.cycles / before:.2f}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

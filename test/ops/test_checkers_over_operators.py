@@ -150,8 +150,9 @@ SHAPES: dict[str, list[Request]] = {
                  {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (0, 5, 90), "d": 64, "h": 2, "hk": 1},
                  {"sq": 40, "sk": 136, "d": 64, "h": 1, "bias": "head", "dbias": 1},
                  {"sq": 40, "sk": 70, "d": 32, "alibi": "head"}, {"sq": 33, "sk": 70, "d": 64, "h": 1, "dropout": 0.2},
-                 {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (140, 5, 90), "d": 32, "h": 2,
-                  "deterministic": 1, "persistent": 1, "workgroups": 3}],
+                 *({"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (140, 5, 90), "d": 32, "h": 2,
+                    "deterministic": 1, "persistent": 1, "workgroups": 3, "ranges": ranges}
+                   for ranges in ("steps", "blocks"))],
     "hstu_bwd": [{"sq": 70, "d": 64, "h": 1, "targets": (20,), "context": 5},
                  {"mode": "group", "seqlens_q": (40, 0, 130), "d": 32, "window": 9, "full": 3, "causal": 0}],
     "ssd_fwd": [{"s": 130, "d": 64, "n": 32},

@@ -253,6 +253,19 @@ def test_errors_are_those_of_16_bits(dtype: str, d: int, least: float) -> None:
         assert error <= least * (1 + np.abs(exact[name]).max())
 
 
+@pytest.mark.parametrize(("dtype", "d"), [
+    ("f16", 64), ("bf16", 64), *(pytest.param(dtype, 128, marks=pytest.mark.full) for dtype in ("f16", "bf16")),
+])  # fmt: skip
+def test_a_single_key_by_the_o_that_is_given(dtype: str, d: int) -> None:
+    """With O as it is, dQ and dK would be 0. CK Tile's reference takes O as the kernel has it, rounded, and so does
+    this one: its tolerance, 1e-2 with 1e-2 of the number, holds."""
+    problem, arrays, outputs = differentiate("gfx942", {"sq": 96, "sk": 1, "d": d, "dropout": 0.6, "dtype": dtype})
+    found = gradients(problem, arrays)
+    assert np.abs(found["dk"]).max() > 1e-2
+    for name, array in outputs.items():
+        np.testing.assert_allclose(array.astype(np.float64), found[name], rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=pytest.mark.full) for one in CHIPS[::2])])
 def test_the_same_bits_in_any_order(chip: str) -> None:
     """With deterministic=1 workgroups and waves in other orders give the same bits; by atomics those of dQ differ."""

@@ -11,8 +11,9 @@ from operator_runner import CHIPS
 from test_fmha_bwd_numerics import GROUP, PADDED, assert_same_bits, differentiate, launches
 
 pytestmark = pytest.mark.full
-SUMS: tuple[dict[str, Any], ...] = ({}, {"deterministic": 1}, {"deterministic": 1, "persistent": 1, "workgroups": 3})
-"""dQ by atomics, by a slot for each block of keys, and by shares of workgroups that stay."""
+STAYING: dict[str, Any] = {"deterministic": 1, "persistent": 1, "workgroups": 3}
+SUMS: tuple[dict[str, Any], ...] = ({}, {"deterministic": 1}, STAYING, {**STAYING, "ranges": "blocks"})
+"""dQ by atomics, by a slot for each block of keys, and by shares of workgroups that stay, of steps or whole blocks."""
 MASKS = ("none", "top_left", "bottom_right", "window:20,5", "window_bottom_right:0,-1", "window:-1,30")
 
 
@@ -23,7 +24,7 @@ def test_masks_heads_and_widths(chip: str, ratio: int) -> None:
     widths = itertools.cycle(((64, 64), (32, 128), (128, 64), (40, 72)))
     for number, (mask, (d, dv)) in enumerate(zip(MASKS, widths, strict=False)):
         keys = {"h": ratio, "hk": 1, "sq": 66, "sk": 131, "d": d, "dv": dv, "mask": mask}
-        differentiate(chip, {**keys, **SUMS[(number + ratio) % 3]})
+        differentiate(chip, {**keys, **SUMS[(number + ratio) % len(SUMS)]})
 
 
 @pytest.mark.parametrize("chip", CHIPS)

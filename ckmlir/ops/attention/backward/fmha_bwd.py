@@ -24,9 +24,10 @@ With persistent=1, as many workgroups as the device holds stay and take equal sh
 (`slot_table`); each has a slot in every head that it has work in, which `fmha_bwd_convert_dq` adds. Two may share a
 block of keys: each leaves its dK and dV in a slot, in f32, and `fmha_bwd_join` adds these. Where shares begin depends
 on lengths in memory: `fmha_bwd_costs` finds it out, a kernel, or with pack=host a function on the host, in the stream's
-order. Where heads share keys, dK and dV of each head of Q are workspaces in f32, which `sum_parts` adds. Of many short
-sequences (`BackwardProblem.kept`) a workgroup takes a head instead, all of its blocks of keys, and adds to dQ in their
-order; which sequence has which turn, `fmha_bwd_turns` finds out, or the function on the host.
+order. With ranges=blocks a workgroup takes whole blocks, and slots are those of CK Tile (`block_table`). Where heads
+share keys, dK and dV of each head of Q are workspaces in f32, which `sum_parts` adds. Of many short sequences
+(`BackwardProblem.kept`) a workgroup takes a head instead, all of its blocks of keys, and adds to dQ in their order;
+which sequence has which turn, `fmha_bwd_turns` finds out, or the function on the host.
 
 A query that attends to nothing has dQ = 0, and so has a key that no query attends to. Nothing is promised of rows of no
 sequence, nor of the gradients of a head where an input has NaN or infinities (but LSE = -inf, or a bias of -inf), or
@@ -58,6 +59,7 @@ from ckmlir.ops.attention.backward.fmha_bwd_spec import (
     DTYPES,
     KEPT,
     SCHEDULES,
+    SHARING,
     STRIDED,
     WIDE_SINGLES,
     FmhaBwdSpec,
@@ -121,6 +123,8 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         Flag("persistent", False, "with deterministic: workgroups that stay share the work, for less memory"),
         Integer("workgroups", None, "with persistent: that share the work; by default what the device holds", minimum=1,
                 maximum=1 << 16),
+        Choice("ranges", "steps", "with persistent: what work of one ends behind: any step, or blocks of keys as CK "
+               "Tile partitions it", ("steps", "blocks")),
         Choice("pack", "device", "with persistent: where it is found out which work is whose", ("device", "host")),
         *(HeadStrides(f"{name}_strides", None, f"elements from one batch, head and row of {name} to the next", 3,
                       array=name) for name in GRADIENTS),
@@ -149,7 +153,10 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         if values["workgroups"] and not values["persistent"]:
             what = f"workgroups={values['workgroups']}: as many as there are blocks of keys and heads"
             raise RequestError(f"{what}; expected persistent=1 with it")
-        chosen = ("deterministic", "persistent", "workgroups", "pack", "keeps", "schedule")
+        if values["ranges"] != "steps" and not values["persistent"]:
+            raise RequestError(f"ranges={values['ranges']}: only workgroups that stay have some; expected persistent=1 "
+                               "with it")  # fmt: skip
+        chosen = ("deterministic", "persistent", "workgroups", "ranges", "pack", "keeps", "schedule")
         own = {name: values[name] for name in chosen}
         problem = BackwardProblem(differentiated, gradient_strides=tuple(strides), **own)
         if problem.kept == KEPT and (problem.persistent or differentiated.sq > problem.most_kept):
@@ -210,9 +217,11 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             if not (dtype == "f32" and (d > WIDE_SINGLES[0] or sums is shares))
         ]
         group = {"mode": "group", "seqlens_q": (1024, 500), "seqlens_k": (1024, 500)}
+        blocks = {**shares, "ranges": "blocks"}
         short = {"mode": "group", "seqlens_q": (256,) * 128, "seqlens_k": (256,) * 128, "h": 8, "mask": "top_left"}
-        varieties: tuple[dict[str, Any], ...] = (group, {**group, **shares}, {**short, **shares}, {"bias": "one"},
-                                                {"bias": "one", "dbias": 1}, {"alibi": "head"},
+        varieties: tuple[dict[str, Any], ...] = (group, {**group, **shares}, {**short, **shares}, blocks,
+                                                {**group, **blocks}, {**group, **blocks, "mask": "top_left"},
+                                                {"bias": "one"}, {"bias": "one", "dbias": 1}, {"alibi": "head"},
                                                 {"mask": "window:128,0,4"}, {"dropout": 0.2})  # fmt: skip
         requests += [{"d": d, **one} for d in (64, 128) for one in varieties]
         return self.specs(requests, target)
@@ -285,8 +294,9 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         if spec.sink in ("slots", KEPT):
             arguments.append(i64(slot_elements(problem)))
             arguments += [i32(keys_of_a_workgroup(problem, spec, target))] * (spec.sink == KEPT)
-        elif spec.sink == "shares":
-            arguments += (COSTS, *SHARED.values(), WRITTEN, *shares_of(problem, spec, target).arguments(whole.d))
+        elif spec.sink in SHARING:
+            pieces = SHARED.values() if spec.sink == "shares" else ()
+            arguments += (COSTS, *pieces, WRITTEN, *shares_of(problem, spec, target).arguments(whole.d))
         elif spec.sink == "heads":
             arguments += (TURNS, i32(whole.b))
         for part in problem.kernel_parts:
@@ -298,7 +308,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         whole = problem.attention
         taken = keys_of_a_workgroup(problem, spec, target) if spec.sink == KEPT else spec.block[1]
         grid = ORDERS[spec.order].grid(ceil_div(whole.sk, taken), whole.h, whole.b)
-        if spec.sink == "shares":
+        if spec.sink in SHARING:
             return shares_of(problem, spec, target).workgroups if math.prod(grid) else 0, 1, 1
         if spec.sink == "heads":
             return whole.h * whole.b, 1, 1

@@ -2,13 +2,13 @@
 
     dq = alpha · (the head's slot + the slots of workgroups that begin in the head, in their order)
 
-How many slots a head has follows from costs, by the arithmetic of `slot_table`, and which rows each has is in memory;
-others are not read. A sequence without keys has dQ = 0. Nothing is promised of rows of no sequence, which are left as
-they are.
+How many slots a head has follows from costs, by the arithmetic of `slot_table`, or is there (`block_table`); which rows
+each has is in memory, and others are not read. A sequence without keys has dQ = 0. Nothing is promised of rows of no
+sequence, which are left as they are.
 
-Arrays: dq_parts (elements) f32, those of the sequences' places and lengths as `sequences.py` has them, costs (b + 2)
-i32 as `fmha_bwd_costs` makes it, written (slots, 2) i32, the first row of each slot and their end, dq (b, h, sq, d)
-with layout bhsd or (b, sq, h, d) with bshd. Kernel arguments: the arrays but written; the most queries and keys of a
+Arrays: dq_parts (elements) f32, those of the sequences' places and lengths as `sequences.py` has them, costs i32 as
+`fmha_bwd_costs` makes it, written (slots, 2) i32, the first row of each slot and their end, dq (b, h, sq, d) with
+layout bhsd or (b, sq, h, d) with bshd. Kernel arguments: the arrays but written; the most queries and keys of a
 sequence, rows of a batch, h (i32); written; the numbers of `Shares.arguments` and `Shares.bounding`; alpha (f32); the
 strides of dq along the sequence (i32), the head and the batch (i64). Grid: (blocks of queries, heads, sequences).
 """
@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
+from ckmlir.ops.attention.backward.block_table import BLOCKS, KINDS
+from ckmlir.ops.attention.backward.fmha_bwd_costs import RANGES
 from ckmlir.ops.attention.backward.slots_operator import WAVES, SlotsOperator, SlotsProblem, SlotsSpec, slot_keys
 from ckmlir.ops.attention.head_strides import by_head
 from ckmlir.ops.comparison import Array, Tolerance
@@ -29,6 +31,8 @@ from ckmlir.ops.operator import NOTHING, Argument, Launch
 from ckmlir.ops.precision import OVERFLOW, UNIT, order_decides
 from ckmlir.ops.request import Real, RequestError
 from ckmlir.ops.scalars import ceil_div, f32, i32, i64
+from ckmlir.ops.spec import Reason, not_a_choice
+from ckmlir.records import replace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -40,15 +44,30 @@ class Problem(SlotsProblem, frozen=True):
     alpha: float
 
     @property
+    def fields(self) -> dict[str, Any]:
+        """See `SlotsProblem`: where slots lie in the order of heads, no mask says which."""
+        mask = {"mask": "none"} if self.shares.ranges == BLOCKS else {}
+        return {**super().fields, "ranges": self.shares.ranges, **mask}
+
+    @property
     def elements(self) -> int:
         """Of all slots."""
         return self.shares.elements(self.d)
 
 
 class ConvertDqSpec(SlotsSpec):
-    """Of a kernel that adds blocks of queries."""
+    """Of a kernel that adds blocks of queries.
+
+    Attributes:
+        ranges: what those of workgroups end behind.
+    """
 
     operator = "fmha_bwd_convert_dq"
+    ranges: str = "steps"
+
+    @property
+    def name(self) -> str:
+        return "_".join([super().name, *[self.ranges] * (self.ranges != "steps")])
 
 
 class ConvertDq(SlotsOperator[Problem, ConvertDqSpec]):
@@ -57,7 +76,14 @@ class ConvertDq(SlotsOperator[Problem, ConvertDqSpec]):
     name = "fmha_bwd_convert_dq"
     output, numbers = "dq", ("alpha",)
     problem_type, spec_type = Problem, ConvertDqSpec
-    keys = slot_keys("dq", Real("alpha", 1.0, "what the sums are multiplied with"))
+    keys = slot_keys("dq", RANGES, Real("alpha", 1.0, "what the sums are multiplied with"))
+
+    def kernels(self, target: Target) -> list[ConvertDqSpec]:
+        listed = super().kernels(target)
+        return [*listed, *(replace(one, ranges=BLOCKS) for one in listed if one.mask == "none")]
+
+    def validate(self, spec: ConvertDqSpec, target: Target) -> list[Reason]:
+        return [*super().validate(spec, target), *not_a_choice(spec, ranges=tuple(KINDS))]
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         return (
@@ -90,20 +116,17 @@ class ConvertDq(SlotsOperator[Problem, ConvertDqSpec]):
     def _parts(self, problem: Problem, arrays: Mapping[str, Array]) -> Iterator[tuple[Any, Array]]:
         """The rows of each head of each sequence in dQ by heads, and their parts (slots, rows, channels)."""
         shares, parts = problem.shares, arrays["dq_parts"].astype(np.float64)
-        first, own = shares.first_own(problem.d), shares.queries.longest * problem.d
-        of_heads = parts[:first].reshape(problem.batches, shares.heads, shares.queries.total, problem.d)
+        costs = arrays["costs"]
         for number in range(shares.sequences):
             start, length = shares.queries.of(arrays, number)
             for head in range(shares.heads):
                 place = 0 if shares.queries.slots else number, head, slice(start, start + length)
-                slots = shares.slots(arrays["costs"], arrays, number, head)
+                slots = shares.slots(costs, arrays, number, head)
                 found = np.zeros((len(slots), length, problem.d))
                 for at, slot in enumerate(slots):
-                    begin = 0 if slot is None else first + slot * own
-                    own_rows = parts[begin : begin + length * problem.d]
-                    rows = slice(*arrays["written"][shares.index(number, head, slot)])
-                    whole = of_heads[place] if slot is None else own_rows.reshape(length, problem.d)
-                    found[at][rows] = whole[rows]
+                    begin = shares.place(costs, arrays, number, head, slot, problem.d)
+                    rows = slice(*arrays["written"][shares.index(costs, number, head, slot)])
+                    found[at][rows] = parts[begin : begin + length * problem.d].reshape(length, problem.d)[rows]
                 yield place, found
 
     def tolerances(
@@ -127,7 +150,7 @@ class ConvertDq(SlotsOperator[Problem, ConvertDqSpec]):
         shares, (batch, head, row) = problem.shares, problem.strides
         sizes = (shares.queries.longest, shares.keys.longest, shares.queries.total, shares.heads)
         arguments: tuple[Argument, ...] = ("dq_parts", *spec.lists, "costs", "dq", *map(i32, sizes), "written")
-        arguments += (*shares.arguments(problem.d), *shares.bounding)
+        arguments += (*shares.arguments(problem.d), *(shares.bounding if spec.mask != "none" else ()))
         arguments += (f32(problem.alpha), i32(row), i64(head), i64(batch))
         grid = (ceil_div(shares.queries.longest, spec.block[0]), shares.heads, shares.sequences)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), arguments)

@@ -8,8 +8,10 @@ from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, cast, exit_unless, f32, i32, i64, kernel, load, loop, ptr, stage, store, view, zeros
 from ckmlir.lang import workgroup_id as workgroup_at
+from ckmlir.ops.attention.backward.block_shares_kernel import BLOCK_SLOTS, slots_by_places
+from ckmlir.ops.attention.backward.block_table import BLOCKS
 from ckmlir.ops.attention.backward.fmha_bwd_convert_dq import ConvertDqSpec
-from ckmlir.ops.attention.backward.shares_kernel import SLOTS, bounding, key_blocks, slot_of_head
+from ckmlir.ops.attention.backward.shares_kernel import SLOTS, bounding, slots_by_workgroups
 from ckmlir.ops.attention.backward.slots_operator import WAVES
 from ckmlir.ops.attention.backward.walks_kernel import sides
 from ckmlir.ops.attention.loop.heads_kernel import rows_of_head
@@ -18,12 +20,15 @@ from ckmlir.targets import Target
 SCHEDULE = "schedule convert_dq 1; ahead load 2"
 """Loads of the next parts are on their way while one is added."""
 VECTOR = 4
+SLOTS_OF_HEADS = {"steps": slots_by_workgroups, BLOCKS: slots_by_places}
+ARGUMENTS = {"steps": SLOTS, BLOCKS: BLOCK_SLOTS}
+"""By what ranges of workgroups end behind."""
 
 
 def build(spec: ConvertDqSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     arguments: dict[str, Any] = {"dq_parts": ptr("f32"), **dict.fromkeys(spec.lists, ptr("i32")), "costs": ptr("i32")}
-    arguments |= {"dq": ptr(spec.dtype), **dict.fromkeys(("sq", "sk", "rows", "h"), i32), **SLOTS}
+    arguments |= {"dq": ptr(spec.dtype), **dict.fromkeys(("sq", "sk", "rows", "h"), i32), **ARGUMENTS[spec.ranges]}
     arguments |= {**bounding(spec.mask), "alpha": f32, "dq_seq": i32, "dq_head": i64, "dq_batch": i64}
     rows, _ = spec.block
     tile = (rows, spec.d_tile)
@@ -34,15 +39,10 @@ def build(spec: ConvertDqSpec, target: Target) -> Kernel:
         first, head, batch = workgroup_at(0) * rows, workgroup_at(1), workgroup_at(2)
         q, _ = sides(spec, given, batch)
         exit_unless(first < q.length)
-        share = given.costs.scalar(given.sequences + 1).maximum(1)
-        blocks = key_blocks(spec, given, batch)
-        begin, end = (blocks.first(head + one) for one in (0, 1))
-        begun = begin // share  # by whom the first step is taken
-        parts = (blocks.count > 0).select((end - 1) // share - begun + 1, 0)
-        with loop(0, parts, 1, carry=[zeros(tile, "f32", lies)], schedule=Schedule.parse(SCHEDULE)) as step:
+        slots = SLOTS_OF_HEADS[spec.ranges](spec, given, q, batch, head)
+        with loop(0, slots.total, 1, carry=[zeros(tile, "f32", lies)], schedule=Schedule.parse(SCHEDULE)) as step:
             with stage("load"):
-                workgroup = begun + step.index
-                slot = slot_of_head(spec, given, q, batch, head, workgroup, workgroup * share > begin)
+                slot = slots.at(step.index)
                 low, high = (given.written.scalar(slot.place * 2 + one) for one in (0, 1))
                 there = (first - low).below(high - low).select(q.length, 0)
                 part = view(slot.begin, (there, spec.d), (spec.d, 1)).pad(*tile)

@@ -1,12 +1,14 @@
 """fmha_bwd_costs: where the work of each sequence begins for attention backward with a fixed number of workgroups.
 
 A sequence's work is what its blocks of keys cost in all heads, in steps (`slot_table`); costs are the sums over the
-sequences before, behind the last the sum over all, and how many steps are a workgroup's. It is one kernel of a
-workgroup: what `fmha_bwd` with pack=host has a function on the host do.
+sequences before, behind the last the sum over all, and how many steps are a workgroup's. With ranges=blocks that is a
+number of rows, and slots of dQ follow (`block_table`): for each sequence those of a head, then (b + 1) the rows in
+front of it, then (b + 1) the slots. It is one kernel of a workgroup: what `fmha_bwd` with pack=host has a function on
+the host do.
 
-Arrays: those of the sequences' places and lengths as `sequences.py` has them; costs (b + 2) i32. Kernel arguments: the
-arrays; sequences, heads, the most queries and keys of a sequence, workgroups, what is beside the
-steps of a block, those of `Shares.bounding` (i32). Grid: one workgroup.
+Arrays: those of the sequences' places and lengths as `sequences.py` has them; costs (b + 2, with ranges=blocks 4b + 4)
+i32. Kernel arguments: the arrays; sequences, heads, the most queries and keys of a sequence, workgroups, what is beside
+the steps of a block, those of `Shares.bounding` (i32). Grid: one workgroup.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.arrays import ArraySpec, array_spec
+from ckmlir.ops.attention.backward.block_table import KINDS, shares_by
 from ckmlir.ops.attention.backward.slot_table import BESIDE, Shares
 from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, UNPAGED, lists_of, words_of
 from ckmlir.ops.attention.masks import Mask, MaskKey
@@ -31,7 +34,6 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 BLOCKS = {"32x128": (32, 128), "16x64": (16, 64)}
 """Queries and keys of a step."""
-"""What memory may hold of queries and of keys."""
 SEQUENCE_KEYS = (
     Integer("b", None, "sequences; by default 1, or as many as there are lengths"),
     Integer("h", 2, "heads of Q", minimum=1),
@@ -44,19 +46,22 @@ SEQUENCE_KEYS = (
     Integer("beside", BESIDE, "steps that loading and leaving a block of keys is worth", minimum=1, maximum=64),
 )
 """The keys of shares."""
+RANGES = Choice("ranges", "steps", "what those of workgroups end behind: any step, or blocks of keys", tuple(KINDS))
 
 
 class CostsSpec(Spec):
-    """What the kernel's code depends on: the block of a step, what memory holds of queries and of keys, and the mask as
-    `FmhaBwdSpec` has it."""
+    """What the kernel's code depends on: the block of a step, what memory holds of queries and of keys, the mask as
+    `FmhaBwdSpec` has it, and what ranges end behind."""
 
     block: tuple[int, int]
     sequences: tuple[str, str]
     mask: str
+    ranges: str = "steps"
 
     @property
     def name(self) -> str:
-        return "_".join(["fmha_bwd_costs", by(self.block), *words_of(self.sequences), f"mask_{self.mask}"])
+        words = by(self.block), *words_of(self.sequences), f"mask_{self.mask}"
+        return "_".join(["fmha_bwd_costs", *words, *[self.ranges] * (self.ranges != "steps")])
 
     @property
     def lists(self) -> tuple[str, ...]:
@@ -69,7 +74,7 @@ class Costs(Operator[Shares, CostsSpec]):
 
     name = "fmha_bwd_costs"
     spec_type = CostsSpec
-    keys = SEQUENCE_KEYS
+    keys = (*SEQUENCE_KEYS, RANGES)
 
     def _problem(self, values: Mapping[str, Any]) -> Shares:
         return read_shares(values)
@@ -82,18 +87,18 @@ class Costs(Operator[Shares, CostsSpec]):
 
     def validate(self, spec: CostsSpec, target: Target) -> list[Reason]:
         return [
-            *not_a_choice(spec, block=tuple(BLOCKS.values()), mask=FORWARD_MASKS),
+            *not_a_choice(spec, block=tuple(BLOCKS.values()), mask=FORWARD_MASKS, ranges=tuple(KINDS)),
             *unknown_places(spec),
         ]
 
     def kernels(self, target: Target) -> list[CostsSpec]:
         return [
-            CostsSpec(block, (word, word), mask)
-            for block in BLOCKS.values() for word in UNPAGED for mask in ("none", "causal")
+            CostsSpec(block, (word, word), mask, ranges)
+            for block in BLOCKS.values() for word in UNPAGED for mask in ("none", "causal") for ranges in KINDS
         ]  # fmt: skip
 
     def arrays(self, problem: Shares) -> tuple[ArraySpec, ...]:
-        return (*problem.arrays(), array_spec("costs", (problem.sequences + 2,), "i32", "out"))
+        return (*problem.arrays(), array_spec("costs", (problem.numbers,), "i32", "out"))
 
     def _together(self, problem: Shares, generator: np.random.Generator) -> Mapping[str, Array]:
         return problem.values()
@@ -123,9 +128,8 @@ def read_shares(values: Mapping[str, Any]) -> Shares:
     """The shares of a request with `SEQUENCE_KEYS`. Raises RequestError."""
     sequences, queries, keys = read_sequences(values)
     block, workgroups = BLOCKS[values["block"]], values["workgroups"]
-    shares = Shares(sequences, values["h"], queries, keys, block, workgroups, values["mask"], values["beside"])
-    shares.check()
-    return shares
+    ranges, mask, beside = values.get("ranges", "steps"), values["mask"], values["beside"]
+    return shares_by(ranges, sequences, values["h"], queries, keys, block, workgroups, mask, beside)
 
 
 def unknown_places(spec: Any) -> list[Reason]:
@@ -136,7 +140,8 @@ def unknown_places(spec: Any) -> list[Reason]:
 
 
 def _fields(problem: Shares) -> dict[str, Any]:
-    return {"block": problem.block, "sequences": problem.words, "mask": problem.mask.kind}
+    return {"block": problem.block, "sequences": problem.words, "mask": problem.mask.kind,
+            "ranges": problem.ranges}  # fmt: skip
 
 
 OPERATOR = Costs()

@@ -10,6 +10,7 @@ from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Scalar, Tile, View, f32, i32, i64, kernel, ptr
 from ckmlir.ops.attention.backward.bias_kernel import stored
+from ckmlir.ops.attention.backward.block_shares_kernel import SharedBlocks
 from ckmlir.ops.attention.backward.dropout_kernel import dropped
 from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, STRIDED, FmhaBwdSpec
 from ckmlir.ops.attention.backward.heads_kernel import Whole
@@ -37,7 +38,7 @@ WEIGHTS = {"silu": gated}
 """By the name of a part that has weights which are no softmax's."""
 KEYS = {"hstu": hstu_queries}
 """By the name of a part that says which keys queries attend to."""
-WALKS: Mapping[str, Walk] = {**ALONE, "shares": Shared(), "heads": Whole()}
+WALKS: Mapping[str, Walk] = {**ALONE, "shares": Shared(), "blocks": SharedBlocks(), "heads": Whole()}
 """By `FmhaBwdSpec.sink`."""
 SLOPES = {"dbias": stored}
 """By the name of a part that writes dS."""

@@ -31,11 +31,13 @@ DTYPES = ("f16", "bf16", "f32")
 BACKWARD_PARTS: tuple[type[Part], ...] = (Bias, Alibi, Dropout, BiasGradient)
 """What a request of `fmha_bwd` may add, in the order in which scores are changed."""
 KEPT = "kept"
-STAYING = ("shares", "heads")
+SHARING = ("shares", "blocks")
+STAYING = (*SHARING, "heads")
 SINKS = ("atomic", "slots", *STAYING, KEPT)
 """What becomes of a block's part of dQ: it is added to the others, stored in a slot of its own, added to those that
-the same workgroup, which stays, has in the same head, added to those of all blocks of a head by the workgroup that
-takes them, or added in registers by a workgroup that keeps all queries."""
+the same workgroup, which stays, has in the same head (its range ends behind any step, or behind a block of keys), added
+to those of all blocks of a head by the workgroup that takes them, or added in registers by a workgroup that keeps all
+queries."""
 STRIDED = ("q", "k", "v", "do", "dk", "dv")
 """Arrays whose strides the kernel takes."""
 WAVES = 4

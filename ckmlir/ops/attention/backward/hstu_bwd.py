@@ -35,7 +35,7 @@ from ckmlir.ops.attention.parts.silu import Silu
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.targets import Target
 
-ALONE = {"persistent": False, "workgroups": None, "pack": "device"}
+ALONE = {"persistent": False, "workgroups": None, "ranges": "steps", "pack": "device"}
 """What requests of `fmha_bwd` may choose and these may not."""
 
 

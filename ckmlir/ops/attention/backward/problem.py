@@ -31,6 +31,7 @@ class BackwardProblem(Struct, frozen=True):
     Attributes:
         attention: what is differentiated, with LSE.
         persistent: workgroups that stay share the work: `workgroups`, or as many as the device holds.
+        ranges: what those of workgroups that stay end behind, any step or blocks of keys.
         pack: where it is found out which of it is whose.
         keeps: what a workgroup keeps in registers, keys or queries; None: queries where they are few.
         gradient_strides: of the arrays of `GRADIENTS`: elements from one batch, one head and one row to the next.
@@ -40,6 +41,7 @@ class BackwardProblem(Struct, frozen=True):
     deterministic: bool
     persistent: bool
     workgroups: int | None
+    ranges: str
     pack: str
     keeps: str | None
     schedule: str | None
@@ -82,7 +84,9 @@ class BackwardProblem(Struct, frozen=True):
             return KEPT
         if not self.deterministic:
             return "atomic"
-        return "slots" if not self.persistent else "heads" if self._short else "shares"
+        if not self.persistent:
+            return "slots"
+        return "blocks" if self.ranges == "blocks" else "heads" if self._short else "shares"
 
     @property
     def _short(self) -> bool:

@@ -96,11 +96,51 @@ class Piece(Turn, frozen=True):
 class Shared:
     """Workgroups that stay take the steps in a range of their own. Their parts of dQ gather in a slot of their own in
     each head: the first piece that reaches a row stores it. Elements of a slot are always the same lane's, so that
-    their sums have an order."""
+    their sums have an order.
+
+    Attributes:
+        least: queries that a sequence is counted with at least.
+    """
+
+    least = 0
 
     def arguments(self) -> dict[str, Any]:
         """See `Walk`."""
         return {"costs": ptr("i32"), "dk_slots": ptr("f32"), "dv_slots": ptr("f32"), **SLOTS}
+
+    def begin(self, spec: FmhaBwdSpec, workgroup: Scalar, share: Scalar) -> Scalar:
+        """The cost at which a workgroup's range would begin."""
+        found: Scalar = workgroup * share
+        return found
+
+    def before_all(self, given: Any, own: Scalar) -> None:
+        """What a workgroup does first: its slot has no rows, in case that it needs none."""
+        note(given.written, given.sequences * given.h + own, Written(0, 0))
+
+    def handed(self, spec: FmhaBwdSpec, share: Scalar, own: Scalar, low: Scalar, in_front: Found) -> list[Scalar]:
+        """What turns hand on of slots. The workgroup begins at `low`, at an end of the block that is `in_front`, or
+        within that."""
+        return []
+
+    def slot(
+        self, spec: FmhaBwdSpec, given: Any, q: Side, batch: Scalar, at: Found, own: Scalar, low: Scalar,
+        handed: Sequence[Scalar],
+    ) -> FoundSlot:  # fmt: skip
+        """That of a block's head; `handed` on is 0 from the head's first block on."""
+        return slot_of_head(spec, given, q, batch, at.head, own, low > at.first)
+
+    def turn(
+        self, spec: FmhaBwdSpec, given: Any, form: Form, own: Scalar, at: Found, ends: Sequence[Scalar],
+        queries: Sequence[Scalar],
+    ) -> Callable[[Work, Gathered], Turn]:  # fmt: skip
+        """What is done with the part of a block between two costs, which has these queries."""
+        begins = ends[0].equals(at.begin)
+        place = (begins & ends[1].equals(at.end)).select(-1, begins.select(own * 2 + 1, own * 2))
+        apart = {
+            name: partial(slot_of_piece, pointer, place, form.keys, channels)
+            for name, pointer, channels in (("dk", given.dk_slots, spec.d), ("dv", given.dv_slots, spec.dv))
+        }
+        return lambda work, sink: Piece(work, sink, queries[0], queries[1], place, apart)
 
     def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
         """See `Walk`. What a workgroup knows where it begins, and memory that is asked for ahead, take scalar
@@ -111,38 +151,54 @@ class Shared:
         listed = costs_of(given).first_asked()
         if not spec.parts:
             together(*ahead, total, share, listed)
-        exit_unless(own * share < total)
-        begun = sequence_before(given, own * share, listed)
-        in_front = block_at(spec, given, begun, (own * share - 1).maximum(0), varied=spec.varied)
-        low = boundary(own * share, in_front.begin, in_front.end, given.beside, given.uncut)
+        begin = self.begin(spec, own, share)
+        exit_unless(begin < total)
+        begun = sequence_before(given, begin, listed)
+        in_front = block_at(spec, given, begun, (begin - 1).maximum(0), varied=spec.varied, least=self.least)
+        low = boundary(begin, in_front.begin, in_front.end, given.beside, given.uncut)
         within = (low > in_front.begin) & (low < in_front.end)
-        until = (own + 1) * share
+        until = self.begin(spec, own + 1, share)
         until = (until < total).select(until, total + given.beside)  # no block of the last workgroup is another's
-        _note(given.written, given.sequences * given.h + own, Written(0, 0))
+        self.before_all(given, own)
         left = within.select(1, until - low - given.beside)
-        known = [begun, low, left, 0, 0, *(() if spec.parts else in_front)]
+        handed = self.handed(spec, share, own, low, in_front)
+        behind = 5 + len(handed)
+        known = [begun, low, left, 0, 0, *handed, *(() if spec.parts else in_front)]
         with while_loop(lambda sequence, cost, left, *_: left > 0, carry=known) as turn:
             sequence, cost, _, *rows = turn.carried[:5]
             own = workgroup_id(0).anew()
-            batch, at = _block_of(spec, given, sequence, turn.carried[5:], cost)
+            batch, at = self._block_of(spec, given, sequence, turn.carried[behind:], cost)
             q, k = sides(spec, given, batch)
             end = (until < at.end).select(boundary(until, at.begin, at.end, given.beside, given.uncut), at.end)
             steps = ((one - at.begin - given.beside).maximum(0) + at.low for one in (cost, end))
             queries = [one * form.queries for one in steps]
-            slot = slot_of_head(spec, given, q, batch, at.head, own, low > at.first)
+            handed = [cost.equals(at.first).select(0, one) for one in turn.carried[5:behind]]
+            slot = self.slot(spec, given, q, batch, at, own, low, handed)
             before = Written(*(cost.equals(at.first).select(0, one) for one in rows)).beginning(queries[0])
             sink = Gathered(form, slot.begin, q.length, spec.d, *before)
             after = joined(form, sink, queries[0], queries[1])
-            begins = cost.equals(at.begin)
-            place = (begins & end.equals(at.end)).select(-1, begins.select(own * 2 + 1, own * 2))
-            apart = {
-                name: partial(slot_of_piece, pointer, place, form.keys, channels)
-                for name, pointer, channels in (("dk", given.dk_slots, spec.d), ("dv", given.dv_slots, spec.dv))
-            }
-            _note(given.written, slot.place, after)
+            turn_of = self.turn(spec, given, form, own, at, (cost, end), queries)
+            note(given.written, slot.place, after)
             work = Work(at.place * form.keys, OneHead(at.head), at.head // given.ratio, batch, q, k, given.sk)
-            body(Piece(work, sink, queries[0], queries[1], place, apart))
-            turn.carry(batch, end, until - end - given.beside, *after, *(0 for _ in known[5:]))
+            body(turn_of(work, sink))
+            turn.carry(batch, end, until - end - given.beside, *after, *handed, *(0 for _ in known[behind:]))
+
+    def _block_of(
+        self, spec: FmhaBwdSpec, given: Any, sequence: Scalar, known: Sequence[Scalar], cost: Scalar
+    ) -> tuple[Scalar, Found]:
+        """The block that a cost lies in, and its sequence: the one that is known, of a sequence, or one behind it."""
+
+        def following(sequence: Scalar) -> tuple[Scalar, Found]:
+            batch = _following(given, sequence, cost)
+            return batch, block_at(spec, given, batch, cost, varied=spec.varied, least=self.least)
+
+        if not known:
+            return following(sequence)
+        with while_loop(lambda _, *at: Found(*at).end <= cost, carry=[sequence, *known]) as step:
+            batch, at = following(step.carried[0])
+            step.carry(batch, *at)
+        batch, *found = step.results
+        return batch, Found(*found)
 
 
 class Found(NamedTuple):
@@ -164,20 +220,6 @@ def _following(given: Any, sequence: Scalar, cost: Scalar) -> Scalar:
     return found
 
 
-def _block_of(
-    spec: FmhaBwdSpec, given: Any, sequence: Scalar, known: Sequence[Scalar], cost: Scalar
-) -> tuple[Scalar, Found]:
-    """The block that a cost lies in, and its sequence: the one that is known, of a sequence, or one behind it."""
-    if not known:
-        batch = _following(given, sequence, cost)
-        return batch, block_at(spec, given, batch, cost, varied=spec.varied)
-    with while_loop(lambda _, *at: Found(*at).end <= cost, carry=[sequence, *known]) as step:
-        batch = _following(given, step.carried[0], cost)
-        step.carry(batch, *block_at(spec, given, batch, cost, varied=spec.varied))
-    batch, *found = step.results
-    return batch, Found(*found)
-
-
 def joined(form: Form, sink: Gathered, low: Amount, high: Scalar) -> Written:
     """The rows of a slot when a piece's are in it, too. Rows between both become zeros."""
     empty = high.equals(low)
@@ -194,7 +236,7 @@ def clear(form: Form, sink: Gathered, low: Amount, high: Amount) -> None:
         store(nothing, sink.block(step.index).window(nothing.lengths, (0, 0)))
 
 
-def _note(pointer: Pointer, index: Scalar, rows: Written) -> None:
+def note(pointer: Pointer, index: Scalar, rows: Written) -> None:
     """Leave in memory which rows a slot has."""
     for place, row in enumerate(rows):
         there = view(pointer.offset(index * 2 + place), (1,), (1,)).window((1,), (0,))
@@ -214,9 +256,9 @@ def costs_of(given: Any) -> Listed:
     return Listed(given.costs, given.sequences, WAVES)
 
 
-def block_at(spec: Any, given: Any, batch: Scalar, cost: Scalar, *, varied: bool) -> Found:
-    """The block that a cost within a sequence lies in; see `bounds_of`."""
-    blocks = key_blocks(spec, given, batch, varied=varied)
+def block_at(spec: Any, given: Any, batch: Scalar, cost: Scalar, *, varied: bool, least: int = 0) -> Found:
+    """The block that a cost within a sequence lies in; see `bounds_of` and `Shared`."""
+    blocks = key_blocks(spec, given, batch, varied=varied, least=least)
     head = blocks.head_at(cost)
     first = blocks.first(head)
     place = _last(lambda one: blocks.before(one) <= cost - first, blocks.count)
@@ -275,8 +317,30 @@ def bounding(mask: str) -> dict[str, Any]:
     return dict.fromkeys(names, i32)
 
 
-def key_blocks(spec: Any, given: Any, batch: Scalar, *, varied: bool = True) -> KeyBlocks:
+class HeadSlots(NamedTuple):
+    """The slots of a head that are added, in their order: how many, and the one with a number."""
+
+    total: Scalar
+    at: Callable[[Scalar], FoundSlot]
+
+
+def slots_by_workgroups(spec: Any, given: Any, q: Side, batch: Scalar, head: Scalar) -> HeadSlots:
+    """The head's slot, and those of workgroups that begin behind its first step."""
+    share = given.costs.scalar(given.sequences + 1).maximum(1)
+    blocks = key_blocks(spec, given, batch)
+    begin, end = (blocks.first(head + one) for one in (0, 1))
+    begun = begin // share  # by whom the first step is taken
+
+    def at(number: Scalar) -> FoundSlot:
+        workgroup = begun + number
+        return slot_of_head(spec, given, q, batch, head, workgroup, workgroup * share > begin)
+
+    return HeadSlots((blocks.count > 0).select((end - 1) // share - begun + 1, 0), at)
+
+
+def key_blocks(spec: Any, given: Any, batch: Scalar, *, varied: bool = True, least: int = 0) -> KeyBlocks:
     """Those of a sequence, of `spec.block` queries and keys."""
     q, k = sides(spec, given, batch)
     bounds = bounds_of(spec.mask, given, q.length, k.length, varied=varied)
-    return KeyBlocks.of(given.beside, given.costs.scalar(batch), q.length, k.length, spec.block, bounds)
+    queries = q.length.maximum(least) if least else q.length
+    return KeyBlocks.of(given.beside, given.costs.scalar(batch), queries, k.length, spec.block, bounds)

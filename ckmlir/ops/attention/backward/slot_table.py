@@ -6,7 +6,8 @@ Each workgroup takes the steps in a range of its own, all as long as each other;
 that again. A block that is longer than a range is in several. Ends move to those of a block where a piece would hardly
 have steps (`boundary`). What a workgroup adds to dQ of a head, step after step, goes into a slot of its own, and the
 pieces of a block leave dK and dV in slots of theirs. So sums have the same bits in every run, and a head has as many
-slots as workgroups have work in it. CK Tile's persistent schedule of group mode has such ranges of whole blocks.
+slots as workgroups have work in it. CK Tile's persistent schedule of group mode has such ranges of whole blocks:
+`block_table`.
 
 A head has a slot for the workgroup that has its first step, where dQ would lie by itself. A workgroup that begins
 behind the first step of a head has a slot of its own for that head, as long as the longest sequence. So where slots lie
@@ -25,13 +26,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec
-from ckmlir.ops.attention.backward.key_blocks import Bounds, KeyBlocks, blocks_of, boundary, steps_of
+from ckmlir.ops.attention.backward.key_blocks import Bounds, KeyBlocks, blocks_of, boundary, larger, steps_of
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
@@ -85,6 +86,10 @@ class Shares(Struct, frozen=True):
         beside: steps that loading and leaving a block of keys is worth, see `KeyBlocks`.
     """
 
+    ranges: ClassVar[str] = "steps"
+    """What they end behind, a key of requests."""
+    least: ClassVar[int] = 0
+    """Queries that a sequence is counted with at least."""
     sequences: int
     heads: int
     queries: Rows
@@ -93,6 +98,21 @@ class Shares(Struct, frozen=True):
     workgroups: int
     mask: Mask = EVERYTHING
     beside: int = BESIDE
+
+    @classmethod
+    def worth(cls, mask: Mask, beside: int) -> int:
+        """What is `beside` where loading and leaving a block is worth so many steps."""
+        return beside
+
+    @property
+    def unit(self) -> int:
+        """The part of a step in which the length of ranges counts."""
+        return 1
+
+    @property
+    def numbers(self) -> int:
+        """How many there are in `costs`."""
+        return self.sequences + 2
 
     @property
     def words(self) -> tuple[str, str]:
@@ -136,7 +156,7 @@ class Shares(Struct, frozen=True):
     @property
     def dearest(self) -> int:
         """What no block costs more than."""
-        return int(steps_of(self.queries.longest, self.block)) + self.beside
+        return int(steps_of(max(self.queries.longest, self.least), self.block)) + self.beside
 
     @property
     def count(self) -> int:
@@ -186,7 +206,7 @@ class Shares(Struct, frozen=True):
         lengths = [[side.of(arrays, one)[1] for one in range(self.sequences)] for side in (self.queries, self.keys)]
         blocks = self._blocks(0, *np.array(lengths, np.int64))
         ends = np.cumsum(self.heads * blocks.width * np.ones(self.sequences, np.int64))
-        share = share_of(ends[-1] if len(ends) else 0, self.working)
+        share = share_of((ends[-1] if len(ends) else 0) * self.unit, self.working)
         found: Array = np.concatenate([[0], ends, [share]]).astype(np.int64)
         return found
 
@@ -204,29 +224,39 @@ class Shares(Struct, frozen=True):
         if self.bounding:
             y, x, *_, corner = (int(one) for one in self.bounding)
             bounds = Bounds.of(self.mask.kind, y, x, corner, self.mask.sink, queries, keys)
-        return KeyBlocks.of(self.beside, begin, queries, keys, self.block, bounds)
+        return KeyBlocks.of(self.beside, begin, larger(queries, self.least), keys, self.block, bounds)
 
     def work(self, arrays: Mapping[str, Array], workgroup: int) -> Iterator[Piece]:
         """What a workgroup does, in order."""
         costs = self.costs(arrays)
-        total, share = costs[-2:].tolist()
-        low, high = (self._boundary(costs, arrays, min(one * share, total)) for one in (workgroup, workgroup + 1))
+        total, share = costs[self.sequences : self.sequences + 2].tolist()
+        ends = (min(self._begin(one, share), total) for one in (workgroup, workgroup + 1))
+        low, high = (self._boundary(costs, arrays, one) for one in ends)
         cost = low
         while cost < high:
             number, head, place, first, begin, end = self._find(costs, arrays, cost)
             until = min(end, high)
             before = int(self.blocks(costs, arrays, number).low(place))
             steps = (before + max(one - begin - self.beside, 0) for one in (cost, until))
-            yield Piece(number, head, place, None if low <= first else workgroup, range(*steps))
+            slot = self._slot(costs, arrays, workgroup, low, first)
+            yield Piece(number, head, place, slot, range(*steps))
             cost = until
+
+    def _begin(self, workgroup: int, share: int) -> int:
+        """The cost at which a workgroup's range would begin."""
+        return workgroup * share
+
+    def _slot(self, costs: Array, arrays: Mapping[str, Array], workgroup: int, low: int, first: int) -> int | None:
+        """The slot, in a head that begins at `first`, of a workgroup that begins at `low`."""
+        return None if low <= first else workgroup
 
     def cut(self, arrays: Mapping[str, Array]) -> Iterator[tuple[int, int, int, int]]:
         """The workgroups that begin within a block of keys, which they share with those before: each with the sequence,
         the head and the block's place in it."""
         costs = self.costs(arrays)
-        total, share = costs[-2:].tolist()
+        total, share = costs[self.sequences : self.sequences + 2].tolist()
         for workgroup in range(1, self.workgroups):
-            cost = workgroup * share
+            cost = self._begin(workgroup, share)
             if cost >= total:
                 return
             number, head, place, _, begin, end = self._find(costs, arrays, cost - 1)
@@ -234,14 +264,14 @@ class Shares(Struct, frozen=True):
                 yield workgroup, number, head, place
 
     def _boundary(self, costs: Array, arrays: Mapping[str, Array], cost: int) -> int:
-        if cost >= costs[-2]:
+        if cost >= costs[self.sequences]:
             return cost
         found: int = boundary(cost, *self._find(costs, arrays, max(cost - 1, 0))[-2:], self.beside, self.uncut)
         return found
 
     def _find(self, costs: Array, arrays: Mapping[str, Array], cost: int) -> tuple[int, int, int, int, int, int]:
         """The sequence, the head and the block that a cost lies in, where the head begins, and the block's ends."""
-        number = int(np.searchsorted(costs[1:-1], cost, side="right"))
+        number = int(np.searchsorted(costs[1 : self.sequences + 1], cost, side="right"))
         blocks = self.blocks(costs, arrays, number)
         head = int(blocks.head_at(cost))
         first = int(blocks.first(head))
@@ -250,7 +280,7 @@ class Shares(Struct, frozen=True):
         return number, head, place, first, begin, end
 
     def slots(self, costs: Array, arrays: Mapping[str, Array], number: int, head: int) -> list[int | None]:
-        """The slots of a head that are in use, in the order in which they are added; None is the head's."""
+        """The slots of a head that are added, in their order; None is the head's."""
         blocks, share = self.blocks(costs, arrays, number), int(costs[-1])
         if not blocks.count:
             return []
@@ -260,17 +290,26 @@ class Shares(Struct, frozen=True):
         own = zip(others, itertools.pairwise(ends), strict=True)
         return [None, *(one for one, (low, high) in own if begin < low < min(high, end))]
 
-    def index(self, number: int, head: int, slot: int | None) -> int:
+    def place(
+        self, costs: Array, arrays: Mapping[str, Array], number: int, head: int, slot: int | None, channels: int
+    ) -> int:
+        """Elements in front of a slot."""
+        if slot is not None:
+            return self.first_own(channels) + slot * self.queries.longest * channels
+        start = 0 if self.queries.slots else number * self.heads * self.queries.longest
+        return (start + head * self.queries.total + self.queries.of(arrays, number)[0]) * channels
+
+    def index(self, costs: Array, number: int, head: int, slot: int | None) -> int:
         """A slot's place among all."""
         return number * self.heads + head if slot is None else self.sequences * self.heads + slot
 
     def written(self, arrays: Mapping[str, Array]) -> Array:
         """The run of rows that each slot has (count, 2), zeros for those that are not in use. Of slots of workgroups
         without work kernels leave it open."""
-        found = np.zeros((self.count, 2), np.int64)
+        found, costs = np.zeros((self.count, 2), np.int64), self.costs(arrays)
         for workgroup in range(self.workgroups):
             for number, head, _, slot, steps in self.work(arrays, workgroup):
-                index = self.index(number, head, slot)
+                index = self.index(costs, number, head, slot)
                 low, high = (one * self.block[0] for one in (steps.start, steps.stop))
                 before = Written(*found[index].tolist())
                 if low < high:

@@ -156,7 +156,7 @@ class SlotsOperator(Operator[P, S]):
 
     def lists(self, problem: P) -> tuple[ArraySpec, ...]:
         """The arrays that say what slots hold."""
-        return (*problem.shares.arrays(), array_spec("costs", (problem.shares.sequences + 2,), "i32", "in"))
+        return (*problem.shares.arrays(), array_spec("costs", (problem.shares.numbers,), "i32", "in"))
 
     def result(self, problem: P) -> ArraySpec:
         """The array that is written."""

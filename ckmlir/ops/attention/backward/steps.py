@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ckmlir.ops.attention.backward.block_table import shares_by
 from ckmlir.ops.attention.backward.fmha_bwd_convert_dq import OPERATOR as CONVERT_DQ
 from ckmlir.ops.attention.backward.fmha_bwd_convert_dq import Problem as ConvertDq
 from ckmlir.ops.attention.backward.fmha_bwd_costs import OPERATOR as COSTS_OPERATOR
@@ -16,7 +17,7 @@ from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import ROWS as QUERIES
 from ckmlir.ops.attention.backward.fmha_bwd_dot_do_o import Problem as DotDoO
 from ckmlir.ops.attention.backward.fmha_bwd_join import OPERATOR as JOIN
 from ckmlir.ops.attention.backward.fmha_bwd_join import Problem as JoinedBlocks
-from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, FmhaBwdSpec, backward_resources
+from ckmlir.ops.attention.backward.fmha_bwd_spec import KEPT, SHARING, FmhaBwdSpec, backward_resources
 from ckmlir.ops.attention.backward.fmha_bwd_turns import OPERATOR as TURNS_OPERATOR
 from ckmlir.ops.attention.backward.fmha_bwd_turns import Turns, turns_of
 from ckmlir.ops.attention.backward.problem import BackwardProblem
@@ -94,8 +95,10 @@ def _row_sums(problem: BackwardProblem) -> DotDoO:
 def _for_queries(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Around:
     """dQ: the sum of its parts, in front of which those become zeros that not every block of keys writes."""
     whole = problem.attention
-    if spec.sink == "shares":
-        return Around((_packed_costs(problem, spec, target),), (_sum_of_shares(problem, spec, target),))
+    if spec.sink in SHARING:
+        none = (Fill(WRITTEN, 0),) if spec.sink == "blocks" and whole.sk else ()
+        packed = _packed_costs(problem, spec, target)
+        return Around((*none, packed), (_sum_of_shares(problem, spec, target),))
     order = _packed_turns(problem, spec, target) if spec.sink == "heads" else ()
     clear = () if _every_row(problem, spec) or not whole.rows("q") else (Fill("dq_parts", 0),)
     total = Run(SUM_PARTS, sum_of_slots(problem, spec, target), {"acc_parts": "dq_parts", "c": "dq"})
@@ -149,9 +152,9 @@ def shares_of(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Sh
     held = backward_resources(spec, target).workgroups_a_unit(target) * target.compute_units
     workgroups = problem.workgroups or max(min(held, blocks), 1)
     beside = BESIDE[target.name] * (5 if spec.out == "f32" else 3) // 3
-    shares = Shares(whole.b, whole.h, whole.queries, whole.keys, spec.block, workgroups, whole.mask, beside)
-    shares.check()
-    return shares
+    return shares_by(
+        problem.ranges, whole.b, whole.h, whole.queries, whole.keys, spec.block, workgroups, whole.mask, beside
+    )
 
 
 def _packed_costs(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Step:
@@ -202,12 +205,12 @@ def workspaces_of(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -
     whole, wanted = problem.attention, problem.bias_gradient
     by_query = 4 * math.prod(lse_shape(whole))
     found = [Workspace("delta", by_query), Workspace("exponent", by_query)] if whole.lse else []
-    if spec.sink == "shares":
+    if spec.sink in SHARING:
         shares = shares_of(problem, spec, target)
         found.append(Workspace("dq_parts", shares.elements(whole.d) * 4))
-        found.append(Workspace(COSTS, (shares.sequences + 2) * 4))
+        found.append(Workspace(COSTS, shares.numbers * 4))
         found.append(Workspace(WRITTEN, shares.count * 8))
-        for name, slots_of in SHARED.items():
+        for name, slots_of in SHARED.items() if spec.sink == "shares" else ():
             block = spec.block[1] * problem.sizes(name)[-1]
             found.append(Workspace(slots_of, shares.pieces * block * 4))
     else:
