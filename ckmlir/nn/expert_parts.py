@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.expert_scales import Beside, half_byte
+from ckmlir.nn.expert_scales import NARROW, Beside, held_by, read_rows, require_pair
 from ckmlir.nn.given import Given, elements_in, pitch_key, pitch_of
 from ckmlir.nn.plain import checked, number, shown, word
 from ckmlir.nn.products import output_type
@@ -101,10 +101,11 @@ def expert_matmul(
     results: str = "entry",
     weighted: bool = False,
     scale: Any = None,
-    packed: str = "fp4",
+    packed: str | None = None,
     up: Any = None,
     up_scale: Any = None,
     a_scale: Any = None,
+    a_packed: str | None = None,
     bias: Any = None,
     up_bias: Any = None,
     op: str | None = None,
@@ -115,27 +116,33 @@ def expert_matmul(
     """Rows of tokens times the matrices of the experts that the routing chose for them.
 
     Args:
-        a: (rows, k): rows of tokens, of entries (token by token, their slots beside each other) or of places.
-        b: (experts, n, k), rows contiguous; f16, bf16, f32, fp8, bf8 or i8, both the same. Beside f16 or bf16 with
-            `scale` (experts, n, k / 2), uint8: elements of 4 bits, the first of two along k in the low half.
+        a: (rows, k): rows of tokens, of entries (token by token, their slots beside each other) or of places. Of packed
+            floats (`a_packed`) bytes, uint8.
+        b: (experts, n, k), rows contiguous; f16, bf16, f32, fp8, bf8 or i8, both the same, or floats of 8 bits or
+            packed each of a type of its own. With `scale` also bytes of packed elements, uint8 (experts, n, k / 2) of 4
+            bits, the first of two along k in the low half, or (experts, n, 3 k / 4) of 6.
         routing: from `sort_experts`, with a unit that is a multiple of 16.
         rows: what a row of a stands for: token, entry or place.
         results: what a row of the result stands for: entry, place, or token: the sum over a token's entries.
         weighted: multiply each entry by its weight.
-        scale: what elements of b are multiplied by. Of 4 bits (experts, n, groups): powers of two (e8m0, or uint8) of
-            32 elements along k, as MXFP4 has them, or f32 of 32, 64 or 128; integers have f32. Of 8 bits, with
-            `a_scale`: (experts, n), f32, of channels; or (experts, n, groups) as of 4 bits, powers of two of floats
-            alone; or f32 of blocks of 128 x 128 elements, (experts, n / 128, k / 128), both rounded up.
-        packed: what the bytes of b hold, where it has a scale and a has 16 bits: fp4 (e2m1, also as float4_e2m1fn_x2),
-            i4 from -8 to 7 or u4 from 0 to 15.
+        scale: what elements of b are multiplied by. Of 4 bits beside a of 16 (experts, n, groups): powers of two (e8m0,
+            or uint8) of 32 elements along k, as MXFP4 has them, or f32 of 32, 64 or 128; integers have f32. Beside a of
+            8 bits or packed, with `a_scale`: (experts, n), f32, of channels of 8 bits; or (experts, n, groups), powers
+            of two of floats, which packed ones have, or f32 of others; or f32 of blocks of 128 x 128 elements,
+            (experts, n / 128, k / 128), both rounded up.
+        packed: what the bytes of b hold. Beside a of 16 bits fp4 (e2m1, also as float4_e2m1fn_x2), the default, i4 from
+            -8 to 7 or u4 from 0 to 15; beside 8 bits i4, u4, and beside floats fp4, fp6 (e2m3) or bf6 (e3m2); by
+            default what a packed a holds.
         up: a second matrix of each expert, as b, with `up_scale` where b has `scale`, and `up_bias` where it has
             `bias`: both products are one.
-        a_scale: scales of a, where a has 8 bits and b has `scale`. With scales of channels (rows,), f32; with scales of
-            groups (rows, groups), f32 of 32, 64 or 128 elements along k, or powers of two of 32, as those of b are.
+        a_scale: scales of a, where a has 8 bits or is packed, and b has `scale`. With scales of channels (rows,), f32;
+            with scales of groups (rows, groups), f32 of 32, 64 or 128 elements along k, or powers of two of 32, as
+            those of b are.
+        a_packed: what the bytes of a hold, where it has bytes: fp4, fp6 or bf6.
         bias: (experts, n), f16, bf16 or f32, added to the scaled product of b. up_bias: the same for up, of one type.
         op: what becomes of a product, scaled and with its bias, an expression of acc; with `up` of gate, that of b, and
             up. By default acc, and silu(gate) * up.
-        dtype: of the result, as for `matmul`; by default f16 where operands of 8 bits have scales, and f32 for i8
+        dtype: of the result, as for `matmul`; by default f16 where rows have scales, and f32 for i8
             without scales, but with an op, a bias or weights.
         out: the result, to be written.
 
@@ -143,27 +150,26 @@ def expert_matmul(
         (rows, n), or `out`. Rows of entries or places that the routing left out are not defined.
 
     Raises:
-        DeviceError: shapes or types do not fit, an array has gaps; an expression that names other sums; `weighted`
-            where gate and up have both scales of channels and biases.
+        DeviceError: shapes or types do not fit, an array has gaps; an expression that names other sums.
         RequestError: the chip lacks the type, the unit is not a multiple of 16, or an expression means nothing.
     """
     from ckmlir.ops.moe.experts_problem import A_ROWS, C_ROWS
-    from ckmlir.ops.moe.experts_scales import SCALED, WIDE
+    from ckmlir.ops.moe.experts_scales import WIDE
 
     call = Call(stream)
     word("rows", rows, A_ROWS)
     word("results", results, C_ROWS)
-    given = call.read("a", a).require(ndim=2).rows()
-    held = half_byte(packed)
-    kind = held if scale is not None and given.dtype in WIDE else None
-    if scale is not None and given.dtype not in (*WIDE, *SCALED):  # before b, whose bytes would be asked about
-        able = ", ".join((*WIDE, *SCALED))
+    if not isinstance(routing, SortedExperts):
+        raise DeviceError(f"routing: {type(routing).__name__}; expected what sort_experts returns")
+    given = read_rows(call, "a", a, a_packed).require(ndim=2).rows()
+    if scale is not None and given.dtype not in (*WIDE, *NARROW):  # before b, whose bytes would be asked about
+        able = ", ".join((*WIDE, *NARROW))
         raise DeviceError(f"scale: found for rows of {given.dtype}; expected none, or a of {able}")
-    matrices = call.read("b", b, kind).require(ndim=3).contiguous()
-    if elements_in(matrices.dtype, matrices.shape[2]) != given.shape[1]:
+    kind = held_by(given, packed, b)
+    matrices = require_pair(given, call.read("b", b, kind).require(ndim=3)).contiguous()
+    k = elements_in(given.dtype, given.shape[1])
+    if elements_in(matrices.dtype, matrices.shape[2]) != k:
         raise DeviceError(f"a of shape {given.shape} and b of shape {matrices.shape}: expected rows of one length")
-    if kind is None:
-        matrices.require(dtype=given.dtype)
     if matrices.shape[0] > routing.expert_count or (matrices.shape[0] < routing.expert_count and not routing.is_local):
         raise DeviceError(f"b: matrices of {matrices.shape[0]} experts; expected the routing's {routing.expert_count}")
     entries = routing.tokens * routing.topk
@@ -180,12 +186,13 @@ def expert_matmul(
     weights = _first(call.read("routing: weights", routing.weights), counts["place"]) if weighted else None
     asked = expression_of(op, "silu(gate) * up" if up is not None else "acc", gated=up is not None)
     of_sums, sides = beside.sums(asked, weights)
-    wanted = output_type(given.dtype, beside.usual_type(of_sums) if dtype is None else dtype)
+    usual = beside.usual_type(of_sums) if dtype is None else dtype
+    wanted = output_type(given.dtype, None) if usual is None else dtype_name("dtype", usual)
     n = matrices.shape[1]
     keys: dict[str, object] = {
         "t": routing.tokens, "e": matrices.shape[0], "topk": routing.topk, "unit": routing.unit, "n": n,
-        "k": given.shape[1], "a_rows": rows, "c_rows": results, "dtype": given.dtype, "out": wanted,
-        "lda": pitch_of(given), **beside.keys,
+        "k": k, "a_rows": rows, "c_rows": results, "dtype": given.dtype, "out": wanted,
+        "lda": elements_in(given.dtype, pitch_of(given)), **beside.keys,
     }  # fmt: skip
     lists = _lists(call, routing, units, summed=results == "token")
     keys |= {"entry_ids": 1} if "entry_ids" in lists else {}

@@ -1,4 +1,4 @@
-"""What products of routed rows take beside their matrices: scales and biases of each expert."""
+"""What products of routed rows take beside their matrices: scales and biases of each expert; and what bytes hold."""
 
 from __future__ import annotations
 
@@ -6,12 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ckmlir.nn.calls import Call
-from ckmlir.nn.given import Given
-from ckmlir.nn.plain import word
+from ckmlir.nn.given import Given, elements_in
+from ckmlir.nn.homes import has_bytes
+from ckmlir.nn.plain import shown, word
 from ckmlir.nn.scales import group_forms
-from ckmlir.ops.dtypes import HALF_BYTES, POWER
+from ckmlir.ops.dtypes import HALF_BYTES, PACKED_FLOATS, PACKED_INTEGERS, POWER
 from ckmlir.runtime.device import DeviceError
+from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
 
+PACKED = (*PACKED_FLOATS, *PACKED_INTEGERS)
+NARROW = (*EIGHT_BIT_FLOATS, "i8", *PACKED_FLOATS)
+"""Types of rows that have scales."""
+INTEGERS = ("i8", *PACKED_INTEGERS)
+BESIDE: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("f16", "bf16"), HALF_BYTES), **dict.fromkeys(EIGHT_BIT_FLOATS, PACKED), "i8": PACKED_INTEGERS,
+    **dict.fromkeys(PACKED_FLOATS, PACKED_FLOATS),
+}  # fmt: skip
+"""Types of rows -> what bytes of matrices may hold beside them."""
 Arguments = tuple[Any, Any]
 """What was given of the first matrix of each expert, and of `up`."""
 
@@ -20,7 +31,7 @@ class Beside:
     """Scales and biases of a product, read and compared with its operands.
 
     Attributes:
-        keys: of `moe_gemm`, those that scales of groups have.
+        keys: of `moe_gemm`: the type of matrices, if that is another than a's, and those that scales of groups have.
         inputs: scales of groups, by its names.
         sides: scales of rows and columns, and biases, by the names of `ckmlir.ops.moe.layer_sums`.
         bias: type of the biases; None where there are none.
@@ -29,7 +40,7 @@ class Beside:
     def __init__(self, call: Call, a: Given, matrices: Sequence[Given]) -> None:
         """`a` (rows, k), and of each expert b, or gate and up (experts, n, …)."""
         self.call, self.a, self.matrices = call, a, matrices
-        self.keys = dict[str, object]()
+        self.keys = dict[str, object]({"b_dtype": matrices[0].dtype} if matrices[0].dtype != a.dtype else {})
         self.inputs, self.sides = dict[str, Given](), dict[str, Given]()
         self.bias: str | None = None
 
@@ -38,17 +49,23 @@ class Beside:
 
         Raises DeviceError where they do not fit the operands or each other.
         """
-        from ckmlir.ops.moe.experts_scales import SCALED
+        from ckmlir.ops.moe.experts_scales import WIDE
 
-        dtype = self.a.dtype
+        dtype, of_b = self.a.dtype, self.matrices[0].dtype
         of_matrices = self._of_matrices("scale", given)
         of_rows = None if a_scale is None else self.call.scales("a_scale", a_scale).contiguous()
-        if of_rows is not None and dtype not in SCALED:
-            raise DeviceError(f"a_scale: found for rows of {dtype}; expected none, or a of {', '.join(SCALED)}")
-        if dtype in SCALED and (of_rows is None) != (not of_matrices):
+        if of_rows is not None and dtype not in NARROW:
+            raise DeviceError(f"a_scale: found for rows of {dtype}; expected none, or a of {', '.join(NARROW)}")
+        if dtype in NARROW and (of_rows is None) != (not of_matrices):
             missing, found = ("a_scale", "scale") if of_rows is None else ("scale", "a_scale")
             raise DeviceError(f"{missing}: found none beside {found}; expected both, or neither")
-        if of_rows is not None and of_matrices[0].ndim == 2:
+        packed = next((one for one in (dtype, of_b) if one in PACKED), None)
+        if packed is not None and not of_matrices:
+            names = "scale" if dtype in WIDE else "a_scale and scale"
+            raise DeviceError(f"scale: found none of {packed}, which has scales of groups; expected {names}")
+        if of_matrices and dtype in WIDE and packed is None:
+            raise DeviceError(f"scale: found for b of {of_b}; expected none, or bytes that hold 4 bits")
+        if of_rows is not None and packed is None and of_matrices[0].ndim == 2:
             self._set_channels(of_rows, of_matrices)
         elif of_matrices:
             self._set_groups(of_rows, of_matrices)
@@ -62,21 +79,16 @@ class Beside:
 
     def _set_groups(self, of_rows: Given | None, of_matrices: Sequence[Given]) -> None:
         """Scales of groups along K, which rows have beside matrices of 8 bits."""
-        k = self.a.shape[1]
+        k = elements_in(self.a.dtype, self.a.shape[1])
         both = zip(of_matrices, self.matrices, strict=True)
         words = [scale_words(one, matrix.shape[:2], k, blocks=of_rows is not None) for one, matrix in both]
         self.keys["b_scale"] = common_word(words)
         names = ("b",) if len(of_matrices) == 1 else ("gate", "up")
         self.inputs |= {f"scale_{name}": one for name, one in zip(names, of_matrices, strict=True)}
         if of_rows is None:
-            self.keys["b_dtype"] = self.matrices[0].dtype
             return
-        if of_rows.dtype == POWER.name and self.a.dtype == "i8":
-            raise DeviceError("a_scale: powers of two beside i8; expected f32")
-        if (of_rows.dtype == POWER.name) != (of_matrices[0].dtype == POWER.name):
-            types = f"{of_rows.dtype} beside {of_matrices[0].dtype} of scale"
-            raise DeviceError(f"a_scale: elements are {types}; expected powers of two (e8m0) of both, or f32")
-        self.keys["a_scale"] = scale_words(of_rows, self.a.shape[:1], k)[0]
+        check_types((of_rows, *of_matrices), (self.a, self.matrices[0]))
+        self.keys["a_scale"] = word_like(scale_words(of_rows, self.a.shape[:1], k), self.keys["b_scale"])
         self.inputs["scale_a"] = of_rows
 
     def set_biases(self, given: Arguments) -> None:
@@ -87,20 +99,11 @@ class Beside:
             self.sides |= dict(zip(("gate_bias", "up_bias"), found, strict=False))
 
     def sums(self, op: str, weights: Given | None) -> tuple[dict[str, object], dict[str, Given]]:
-        """The keys of what becomes of the products, which are scaled and biased first, and its arrays.
-
-        Raises DeviceError for more arrays than a kernel takes.
-        """
-        from ckmlir.ops.contraction.side import MOST_OF_EXPERTS
+        """The keys of what becomes of the products, which are scaled and biased first, and its arrays."""
         from ckmlir.ops.moe.layer_sums import WEIGHTS, sums_of_matrices
 
         scaled = "x_scale" in self.sides
         keys, names = sums_of_matrices(op, scaled=scaled, bias=self.bias, weighted=weights is not None)
-        if len(names) > MOST_OF_EXPERTS:
-            raise DeviceError(
-                f"weighted=True: scales and biases of gate and up are {len(names) - 1} arrays, weights one more; "
-                f"expected at most {MOST_OF_EXPERTS}, such as weights of a later product"
-            )
         arrays = self.sides if weights is None else {**self.sides, WEIGHTS: weights}
         inputs = {f"d{place}": arrays[name] for place, name in enumerate(names)}
         return {**keys} if inputs or op != "acc" else {}, inputs
@@ -168,6 +171,52 @@ def common_word(words: Sequence[Sequence[str]]) -> str:
     return common
 
 
-def half_byte(packed: str) -> str:
-    """What the bytes of matrices of 4 bits hold. Raises DeviceError for other types."""
-    return word("packed", packed, HALF_BYTES)
+def word_like(words: Sequence[str], other: object) -> str:
+    """What scales may be called: as others, or else by their usual name."""
+    return str(other) if other in words else words[0]
+
+
+def check_types(scales: Sequence[Given], operands: Sequence[Given]) -> None:
+    """Raises DeviceError for scales of rows, the first, of another type than those of matrices; for powers of two of
+    integers, and for other scales of packed floats.
+    """
+    of_rows, is_power = scales[0], scales[0].dtype == POWER.name
+    for one in operands:
+        if is_power and one.dtype in INTEGERS:
+            raise DeviceError(f"{of_rows.what}: powers of two beside {one.dtype}; expected f32")
+        if not is_power and one.dtype in PACKED_FLOATS:
+            raise DeviceError(f"{of_rows.what}: {of_rows.dtype} beside {one.dtype}; expected powers of two (e8m0)")
+    for one in scales[1:]:
+        if (one.dtype == POWER.name) != is_power:
+            types = f"{of_rows.dtype} beside {one.dtype} of {one.what}"
+            raise DeviceError(f"{of_rows.what}: elements are {types}; expected powers of two (e8m0) of both, or f32")
+
+
+def read_rows(call: Call, what: str, array: Any, packed: str | None) -> Given:
+    """Rows, or bytes of packed floats. Raises DeviceError as `read`, and for bytes that hold something else."""
+    if packed is not None:
+        word(f"{what}_packed", packed, PACKED_FLOATS)
+    return call.read(what, array, packed)
+
+
+def held_by(rows: Given, packed: str | None, matrix: Any) -> str | None:
+    """What the bytes of matrices hold; None: they have none. Without a word (`packed`) fp4 beside rows of 16 bits, and
+    what packed rows hold.
+
+    Raises DeviceError for what does not go with the rows.
+    """
+    from ckmlir.ops.moe.experts_scales import WIDE
+
+    if packed is not None and rows.dtype not in BESIDE:
+        raise DeviceError(f"packed={shown(packed)}: found for rows of {rows.dtype}; expected none")
+    if packed is not None:
+        return word("packed", packed, BESIDE[rows.dtype])
+    usual = "fp4" if rows.dtype in WIDE else rows.dtype if rows.dtype in PACKED_FLOATS else None
+    return usual if has_bytes(matrix) else None
+
+
+def require_pair(rows: Given, matrix: Given) -> Given:
+    """A matrix, if its type goes with that of rows. Raises DeviceError."""
+    if matrix.dtype in PACKED or {rows.dtype, matrix.dtype} <= {*EIGHT_BIT_FLOATS, *PACKED_FLOATS}:
+        return matrix
+    return matrix.require(dtype=rows.dtype)

@@ -7,17 +7,30 @@ from typing import Any
 
 from ckmlir.nn.calls import Call
 from ckmlir.nn.expert_parts import expression_of
-from ckmlir.nn.expert_scales import bias_type, common_word, half_byte, scale_words
+from ckmlir.nn.expert_scales import (
+    NARROW,
+    bias_type,
+    check_types,
+    common_word,
+    held_by,
+    read_rows,
+    require_pair,
+    scale_words,
+    word_like,
+)
 from ckmlir.nn.given import Given, elements_in
 from ckmlir.nn.plain import checked, word
 from ckmlir.nn.products import ACTIVATIONS
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.runtime.device import DeviceError
 
-OF_FOUR_BITS = ("gate_scale", "up_scale", "down_scale")
-"""What matrices of 4 bits come with, e8m0 or f32."""
-SCALES = ("x_scale", *OF_FOUR_BITS, "smooth")
-"""What matrices of 8 bits come with, all f32."""
+OF_MATRICES = ("gate_scale", "up_scale", "down_scale")
+"""What matrices of 4 bits come with beside rows of 16, e8m0 or f32."""
+OF_GROUPS = ("x_scale", *OF_MATRICES)
+"""What narrow rows and matrices come with, whose groups have scales, e8m0 or f32."""
+OF_CHANNELS = (*OF_GROUPS, "smooth")
+"""What rows and matrices of 8 bits come with, whose rows have scales, all f32."""
+Held = tuple[str | None, str | None]
 BIASES = ("gate_bias", "up_bias", "down_bias")
 """What is added to products, if anything is."""
 
@@ -36,7 +49,8 @@ def moe(
     activation: str = "silu",
     expert_mask: Any = None,
     scales: Mapping[str, Any] | None = None,
-    packed: str = "fp4",
+    packed: str | None = None,
+    x_packed: str | None = None,
     biases: Mapping[str, Any] | None = None,
     op: str | None = None,
     out: Any = None,
@@ -50,11 +64,11 @@ def moe(
         op="minimum(gate, 7) * sigmoid(1.702 * minimum(gate, 7)) * (clamp(up, -7, 7) + 1)"
 
     Args:
-        x: (…, hidden), f16, bf16 or f32; fp8, bf8 or i8 with `scales`.
-        gate, up: (experts, inter, hidden), up may be None.
-        down: (experts, hidden, inter). All of one type, and contiguous. Beside f16 and bf16 with `scales` the matrices
-            have elements of 4 bits, uint8 with half as long rows, the first of two elements in the low half.
-        router_logits: (…, experts), of x's type; f32 for 8 bits.
+        x: (…, hidden), f16, bf16 or f32; with `scales` fp8, bf8, i8, or bytes of packed floats (`x_packed`).
+        gate, up: (experts, inter, hidden), up may be None. down: (experts, hidden, inter). All of one type, and
+            contiguous. With `scales` matrices may have bytes of packed elements (`packed`), as `expert_matmul` has
+            them; floats of 8 bits and packed ones may be of another type than x.
+        router_logits: (…, experts), of x's type; f32 for fewer than 16 bits.
         topk: experts of each token.
         renormalize: divide the weights of a token by their sum.
         scoring: softmax or sigmoid, what makes weights of logits.
@@ -63,11 +77,11 @@ def moe(
             is then their share of the sum.
         scales: of 8 bits: x_scale (tokens,), gate_scale and up_scale (experts, inter), down_scale (experts, hidden),
             and smooth (experts, inter), which what is between the products is multiplied by before it is quantised; all
-            f32. Of 4 bits: gate_scale and up_scale (experts, inter, groups), down_scale (experts, hidden, groups):
-            powers of two (e8m0, or uint8) of 32 elements along a row, as MXFP4 has them, or f32 of 32, 64 or 128;
-            integers have f32.
-        packed: what the bytes of matrices hold, where they have scales and x has 16 bits: fp4 (e2m1, also as
-            float4_e2m1fn_x2), i4 from -8 to 7 or u4 from 0 to 15.
+            f32. Of matrices of 4 bits beside x of 16: gate_scale and up_scale (experts, inter, groups), down_scale
+            (experts, hidden, groups): powers of two (e8m0, or uint8) of 32 elements along a row, as MXFP4 has them, or
+            f32 of 32, 64 or 128; integers have f32. Beside other x the same, or f32 of blocks of 128 x 128 elements,
+            and x_scale (tokens, groups); what is between the products is quantised to x's type with such scales.
+        packed, x_packed: what the bytes of matrices and of x hold, as `packed` and `a_packed` of `expert_matmul`.
         biases: gate_bias and up_bias (experts, inter), which are added to the scaled products before the activation,
             and down_bias (experts, hidden); all f16, bf16 or f32.
         op: instead of an activation, an expression of gate and up, or of acc without `up`: what is between the
@@ -75,14 +89,14 @@ def moe(
         out: (…, hidden), to be written.
 
     Returns:
-        (…, hidden), of x's type, f16 for 8 bits, or `out`.
+        (…, hidden), of x's type, f16 for fewer than 16 bits, or `out`.
 
     Raises:
         DeviceError: shapes or types do not fit, an array is not contiguous, an unknown activation.
         RequestError: the chip lacks the type; fewer experts than `topk`; an expression means nothing.
     """
     call = Call(stream)
-    layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, expert_mask, scales, packed)
+    layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, expert_mask, scales, (packed, x_packed))
     layer.set_sums(activation, op, biases)
     logits = call.read("router_logits", router_logits).rows().contiguous()
     layer.require_tokens(logits)
@@ -106,7 +120,8 @@ def fused_experts(
     activation: str = "silu",
     expert_mask: Any = None,
     scales: Mapping[str, Any] | None = None,
-    packed: str = "fp4",
+    packed: str | None = None,
+    x_packed: str | None = None,
     biases: Mapping[str, Any] | None = None,
     op: str | None = None,
     out: Any = None,
@@ -117,16 +132,16 @@ def fused_experts(
     Args:
         topk_weights: (…, topk) f32. topk_ids: (…, topk) i32; a number that is not an expert's counts as zero.
         experts: how many there are; by default as many as `gate` has matrices. `expert_mask` has as many.
-        x, gate, up, down, activation, expert_mask, scales, packed, biases, op, out: as for `moe`.
+        x, gate, up, down, activation, expert_mask, scales, packed, x_packed, biases, op, out: as for `moe`.
 
     Returns:
-        (…, hidden), of x's type, f16 for 8 bits, or `out`.
+        (…, hidden), of x's type, f16 for fewer than 16 bits, or `out`.
 
     Raises:
         DeviceError, RequestError: as `moe`.
     """
     call = Call(stream)
-    layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, expert_mask, scales, packed)
+    layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, expert_mask, scales, (packed, x_packed))
     layer.set_sums(activation, op, biases)
     ids = call.numbers("topk_ids", topk_ids).require(dtype="i32").rows().contiguous()
     layer.require_tokens(ids)
@@ -140,49 +155,74 @@ class _Layer:
 
     Attributes:
         matrices: experts that have matrices.
+        hidden, inter: elements of a row of x, and between the products.
         gated: whether each has a matrix `up`.
     """
 
     def __init__(
-        self, call: Call, x: Any, matrices: Mapping[str, Any], mask: Any, scales: Mapping[str, Any] | None, held: str
+        self, call: Call, x: Any, matrices: Mapping[str, Any], mask: Any, scales: Mapping[str, Any] | None, held: Held
     ) -> None:
-        """`held`: what bytes of matrices hold, where they have scales and x has 16 bits."""
-        from ckmlir.ops.moe.experts_scales import SCALED, WIDE
+        """`held`: what bytes of matrices and of x hold, where they have bytes."""
         from ckmlir.ops.rows.arrays import FLOATS
 
         self.call = call
-        self.x = call.read("x", x)
+        of_matrices, of_x = held
+        self.x = read_rows(call, "x", x, of_x)
         rows = self.x.rows().contiguous()
         dtype = rows.dtype
-        if dtype not in (*FLOATS, *SCALED):
-            raise DeviceError(f"x: elements are {dtype}; expected {', '.join((*FLOATS, *SCALED))}")
+        if dtype not in (*FLOATS, *NARROW):
+            raise DeviceError(f"x: elements are {dtype}; expected {', '.join((*FLOATS, *NARROW))}")
         self.result = dtype if dtype in FLOATS else "f16"
         self.gated = matrices["up"] is not None
         given = _by_name("scales", scales)
-        packed = half_byte(held) if given and dtype in WIDE else None
-        wanted = SCALES if dtype in SCALED else OF_FOUR_BITS if packed else ()
-        beside = self._beside("scales", given, wanted, "none, or of 4 bits " if packed else "")
+        packed = held_by(rows, of_matrices, matrices["gate"])
         read = {name: call.read(name, one, packed) for name, one in matrices.items() if one is not None or name != "up"}
-        kind = packed or dtype
-        gate = read["gate"].require(ndim=3, dtype=kind).contiguous()
+        gate = require_pair(rows, read["gate"].require(ndim=3)).contiguous()
+        kind = gate.dtype
         self.matrices, inter, length = gate.shape
-        hidden = elements_in(kind, length)
-        if hidden != rows.shape[1]:
-            raise DeviceError(f"x has rows of {rows.shape[1]}, gate {gate.shape} of {hidden}; expected as many")
+        self.hidden, self.inter = elements_in(kind, length), inter
+        if self.hidden != elements_in(dtype, rows.shape[1]):
+            raise DeviceError(f"x has rows of {rows.shape[1]}, gate {gate.shape} of {self.hidden}; expected as many")
         if self.gated:
             read["up"].require(shape=gate.shape, dtype=kind).contiguous()
         length = find_dtype(kind).packed_length(inter)
-        read["down"].require(shape=(self.matrices, hidden, length), dtype=kind).contiguous()
-        self.keys: dict[str, object] = {"t": rows.shape[0], "hidden": hidden, "inter": inter, "dtype": dtype}
-        self.arrays: dict[str, Given] = {"x": rows, **read, **beside}
-        if packed:
-            lengths = {"gate": hidden, "up": hidden, "down": inter}
-            words = [scale_words(beside[f"{name}_scale"], one.shape[:2], lengths[name]) for name, one in read.items()]
-            self.keys |= {"b_dtype": packed, "b_scale": common_word(words)}
+        read["down"].require(shape=(self.matrices, self.hidden, length), dtype=kind).contiguous()
+        self.keys: dict[str, object] = {"t": rows.shape[0], "hidden": self.hidden, "inter": inter, "dtype": dtype}
+        self.keys |= {"b_dtype": kind} if kind != dtype else {}
+        self.arrays: dict[str, Given] = {"x": rows, **read}
+        if dtype not in NARROW:
+            self._set_scales(given, OF_MATRICES if packed else ())
+        elif packed is None and "smooth" in given:
+            self._set_channels(given)
         else:
-            for one in beside.values():
-                one.require(dtype="f32")
+            self._set_scales(given, OF_GROUPS, "" if packed else "smooth as well, or of groups ")
         self.mask = None if mask is None else call.numbers("expert_mask", mask)
+
+    def _set_channels(self, given: Mapping[str, Any]) -> None:
+        """Take note of scales of rows of x and of the matrices. Raises DeviceError for others."""
+        found = self._beside("scales", given, OF_CHANNELS)
+        for one in found.values():
+            one.require(dtype="f32")
+        self.arrays |= found
+
+    def _set_scales(self, given: Mapping[str, Any], names: Sequence[str], other: str = "") -> None:
+        """Take note of scales of groups, by these names, if any. Raises DeviceError for others, which says what `other`
+        ones may be, or where they do not fit.
+        """
+        found = self._beside("scales", given, names, other)
+        self.arrays |= found
+        of_rows = found.pop("x_scale", None)
+        words = []
+        for name, one in found.items():
+            matrix = name.removesuffix("_scale")
+            k = self.inter if matrix == "down" else self.hidden
+            words.append(scale_words(one, self.arrays[matrix].shape[:2], k, blocks=of_rows is not None))
+        if found:
+            self.keys["b_scale"] = common_word(words)
+        if of_rows is not None:
+            check_types((of_rows, *found.values()), (self.arrays["x"], self.arrays["gate"]))
+            of_x = scale_words(of_rows, self.arrays["x"].shape[:1], self.hidden)
+            self.keys["a_scale"] = word_like(of_x, self.keys["b_scale"])
 
     def set_sums(self, activation: str, op: str | None, biases: Mapping[str, Any] | None) -> None:
         """Take note of what becomes of the sums. Raises DeviceError for an unknown
@@ -224,8 +264,8 @@ class _Layer:
         self.keys["local"] = self.matrices
 
     def run(self, operator: str, keys: Mapping[str, object], routing: Mapping[str, Given], out: Any) -> Any:
-        """Run the operator, and give its output in x's shape."""
-        outputs = self.call.outputs(out, y=(self.x.shape, self.result))
+        """Run the operator, and give its output, which has x's rows."""
+        outputs = self.call.outputs(out, y=((*self.x.shape[:-1], self.hidden), self.result))
         inputs = {**self.arrays, **routing}
         return outputs.of(self.call.run(operator, {**self.keys, **keys}, inputs, outputs.given, varying=("t",)))
 

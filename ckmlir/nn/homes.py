@@ -140,9 +140,19 @@ def home_of(what: str, array: Any) -> Home:
     raise DeviceError(f"{what}: {type(array).__name__} is not an array; expected NumPy, PyTorch, CuPy or ckmlir.nn")
 
 
+def has_bytes(array: Any) -> bool:
+    """Whether elements of an array are bytes, or pairs of fp4."""
+    return _name_of(array) in ("uint8", PAIRS)
+
+
+def _name_of(array: Any) -> str:
+    """What an array's library calls its element type, without the library's name."""
+    return str(getattr(array, "dtype", "")).removeprefix("torch.")
+
+
 def by_known_type(home: Home, array: Any, packed: str | None, octets: np.dtype[Any] | None) -> Any:
     """The array with elements of the type by which kernels know them: pairs of fp4 are bytes, and bytes `octets`."""
-    name = str(array.dtype).removeprefix("torch.")
+    name = _name_of(array)
     if name == PAIRS and packed == "fp4":
         return home.viewed(array, np.dtype(np.uint8))
     return home.viewed(array, octets) if name == "uint8" and octets is not None else array

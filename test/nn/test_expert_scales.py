@@ -167,7 +167,6 @@ def test_what_is_refused(session: nn.Session) -> None:
     def scaled(**given: Any) -> Any:
         return nn.expert_matmul(bytes_x, bytes_b, lists, **given)
 
-    of_channels_both = {"scale": of_channels, "up": bytes_b, "up_scale": of_channels}
     calls: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
         (plain, {"bias": bias[:, :5]}, "bias: shape (4, 5); expected (4, 24)"),
         (plain, {"bias": bias.astype(np.int8)}, "bias: elements are i8; expected f16, bf16, f32"),
@@ -178,7 +177,7 @@ def test_what_is_refused(session: nn.Session) -> None:
             "up_bias: elements are f32; expected f16",
         ),
         (plain, {"bias": bias, "op": "acc + bias"}, "op: there is no array 'bias' in the expression"),
-        (plain, {"a_scale": of_rows}, "a_scale: found for rows of f16; expected none, or a of fp8, bf8, i8"),
+        (plain, {"a_scale": of_rows}, "a_scale: found for rows of f16; expected none, or a of fp8, bf8, i8, fp4"),
         (scaled, {"a_scale": of_rows}, "scale: found none beside a_scale; expected both, or neither"),
         (scaled, {"scale": of_channels}, "a_scale: found none beside scale; expected both, or neither"),
         (scaled, {"a_scale": of_rows[:5], "scale": of_channels}, "a_scale: shape (5,); expected (9,)"),
@@ -201,12 +200,8 @@ def test_what_is_refused(session: nn.Session) -> None:
             "a_scale: elements are f32 beside e8m0 of scale; expected powers of two (e8m0) of both, or f32",
         ),
         (
-            scaled, {"a_scale": of_rows, **of_channels_both, "bias": bias, "up_bias": bias, "weighted": True},
-            "weighted=True: scales and biases of gate and up are 5 arrays, weights one more; expected at most 5",
-        ),
-        (
             lambda **given: nn.expert_matmul(x.astype(np.float32), b.astype(np.float32), lists, **given),
-            {"scale": of_groups}, "scale: found for rows of f32; expected none, or a of f16, bf16, fp8, bf8, i8",
+            {"scale": of_groups}, "scale: found for rows of f32; expected none, or a of f16, bf16, fp8, bf8, i8, fp4",
         ),
     ]  # fmt: skip
     for call, given, words in calls:

@@ -22,6 +22,14 @@ OF_PROBLEMS = [
     ("fused_moe", {"op": "log1p(-1)"}, "op=log1p(-1): it does not depend on the product"),
     ("fused_moe", {"e": 3, "hidden": 1, "inter": 1 << 24}, "array inter of shape 64x16777216 takes"),
     ("fused_moe", {"e": 9, "t": 0, "hidden": 1, "inter": 2**31 - 8}, "array gate of shape 2147483640x1 takes"),
+    (
+        "fused_moe", {"t": 1, "hidden": 8, "inter": 1 << 29, "e": 1},
+        "array gate of shape 536870912x8 for each expert: from one to the next are 4294967296 elements",
+    ),
+    (
+        "moe_layer", {"t": 1, "hidden": 1 << 29, "inter": 8, "dtype": "fp8"},
+        "array gate of shape 8x536870912 for each expert: from one to the next are 4294967296 elements",
+    ),
     ("predict_blocks", {"h": 65537, "sq": 2}, "h=65537: a launch takes at most 65535 heads"),
     ("sparge_attention", {"h": 65537, "sq": 2}, "h=65537: a launch takes at most 65535 heads"),
     ("sparge_sage_attention", {"block_k": 48}, "block_k=48: expected a power of two from 32 to 4096"),
@@ -30,9 +38,11 @@ OF_PROBLEMS = [
     ("ragged_row_sums", {"rows": 1 << 30}, "array offsets of shape 1073741825 takes"),
 ]  # fmt: skip
 WITHOUT_FP8 = "gfx90a has no 8-bit floating point; it starts with gfx942"
+MANY_BLOCKS = {"t": 1, "e": 127, "topk": 127, "unit": 1 << 16, "reduction": "atomic", "out": "f32"}
 OF_PLANS = [
     ("moe_layer", {"t": 5, "hidden": 1, "reduction": "atomic"}, "reduction=atomic: memory adds f16 in pairs"),
     ("fused_moe", {"hidden": 257, "reduction": "atomic"}, "reduction=atomic: memory adds f16 in pairs"),
+    ("moe_layer", {**MANY_BLOCKS, "inter": 1, "hidden": 1 << 28}, "136365211648 blocks of C; kernels count to"),
     ("gemm_multi_d", {"out": "fp8", "split_k": 4}, f"d=fp8: {WITHOUT_FP8} | out=fp8: {WITHOUT_FP8}"),
     ("batched_gemm", {"op": "acc * 2", "out": "fp8", "split_k": 4}, f"out=fp8: {WITHOUT_FP8}"),
     ("fmha_fwd_splitkv", {"out": "fp8", "splits": 4}, f"out=fp8: {WITHOUT_FP8}"),
@@ -55,6 +65,17 @@ def test_a_kernel_of_a_step_that_the_chip_cannot_run(name: str, keys: dict[str, 
     with pytest.raises(RequestError) as refused:
         make_plan(operator, problem, target)
     assert str(refused.value).startswith(f"{name} on gfx90a: {words}")
+
+
+@pytest.mark.parametrize("keys", [{"inter": 1 << 23}, {"inter": 1 << 22, "between": "lds"}], ids=str)
+def test_more_blocks_than_kernels_count_to(keys: dict[str, Any]) -> None:
+    """Of a kernel of the operator's own that another one makes."""
+    for name in ("fused_moe", "moe_layer"):
+        operator, target = find_operator(name), get_target("gfx90a")
+        problem = operator.problem(**MANY_BLOCKS, **keys, hidden=1)
+        with pytest.raises(RequestError) as refused:
+            make_plan(operator, problem, target)
+        assert str(refused.value).startswith(f"{name} on gfx90a: 4261412864 blocks of C; kernels count to")
 
 
 @pytest.mark.parametrize(("text", "words"), [

@@ -23,6 +23,10 @@ BIASED = {
     "d_kind": "column,row,row,row,row", "out": "f32",
 }  # fmt: skip
 """Gate and up of a layer in 8 bits: scales of tokens, and of each matrix's columns a scale and a bias."""
+WEIGHTED = {
+    **BIASED, "op": f"({BIASED['op']}) * d5", "d": f"{BIASED['d']},f32", "d_kind": f"{BIASED['d_kind']},place",
+}  # fmt: skip
+"""The same with weights of entries."""
 REQUESTS: tuple[dict[str, Any], ...] = (
     {"t": 17, "n": 70, "k": 256, "dtype": "fp8", **MX},
     {"t": 17, "n": 70, "k": 200, "dtype": "fp4", **MX, **FIRST},
@@ -44,6 +48,7 @@ REQUESTS: tuple[dict[str, Any], ...] = (
      "d_kind": "row,row"},
     {"t": 17, "n": 65, "k": 64, "dtype": "fp8", **BIASED},
     {"t": 17, "n": 70, "k": 64, "dtype": "i8", **BIASED, "unit": 16},
+    {"t": 9, "n": 70, "k": 64, "dtype": "fp8", **WEIGHTED, "c_rows": "token"},
     {"t": 9, "n": 70, "k": 200, "dtype": "i8", "a_scale": "1x128", "b_scale": "128x128", **SECOND,
      "op": "(acc + d1) * d0", "d": "f32,f16", "d_kind": "place,row", "out": "bf16"},
 )  # fmt: skip
@@ -157,7 +162,8 @@ def test_spills(chip: str, unit: int, keys: dict[str, Any]) -> None:
 def test_biases_beside_scales_spill_nothing(chip: str, dtype: str, unit: int) -> None:
     target = get_target(chip)
     down = {**SECOND, "op": "(acc * d1 * d2 + d3) * d0", "d": "f32,f32,f32,bf16", "d_kind": "place,column,row,row"}
-    for form, n, k in ((BIASED, 512, 1024), ({**down, "out": "bf16"}, 512, 1024), (BIASED, 257, 333)):
+    forms = ((BIASED, 512, 1024), ({**down, "out": "bf16"}, 512, 1024), (BIASED, 257, 333), (WEIGHTED, 512, 1024))
+    for form, n, k in (*forms, ({**WEIGHTED, "c_rows": "token"}, 257, 333)):
         keys = {"t": 64, "n": n, "k": k, "unit": unit, "dtype": dtype, **form}
         spec = MOE_GEMM.spec(MOE_GEMM.problem(**keys), target)
         found = compile_kernel(MOE_GEMM, spec, target).code_object.kernel().metadata

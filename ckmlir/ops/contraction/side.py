@@ -13,9 +13,9 @@ from ckmlir.ops.dtypes import find_dtype
 
 MOST = 4
 """D tensors that a request may name; CK Tile's examples have two."""
-MOST_OF_EXPERTS = 5
+MOST_OF_EXPERTS = 6
 """The same of products of experts, none of whose is a matrix: gate and up in 8 bits take a scale of each row, and each
-matrix a scale and a bias of each column."""
+matrix a scale and a bias of each column; and entries have weights."""
 NAMES = tuple(f"d{place}" for place in range(MOST_OF_EXPERTS))
 """Of all that an epilogue takes."""
 REQUESTED = NAMES[:MOST]

@@ -46,7 +46,7 @@ def grid_of(problem: ExpertsProblem, spec: ContractionSpec) -> Grid:
     of_unit = problem.unit // spec.block[0]
     found = Grid(ceil_div(problem.product.n, spec.block[1]), problem.units * of_unit, of_unit)
     if found.workgroups > MAXIMUM_SIZE:
-        raise RequestError(f"{spec.operator}: {found.workgroups} blocks; kernels count to {MAXIMUM_SIZE}")
+        raise RequestError(f"{spec.operator}: {found.workgroups} blocks of C; kernels count to {MAXIMUM_SIZE}")
     return found
 
 

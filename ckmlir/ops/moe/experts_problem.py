@@ -221,9 +221,14 @@ def _checked(problem: ExpertsProblem) -> ExpertsProblem:
     product = problem.product
     if problem.count("place") > MAXIMUM_SIZE or problem.entries > MAXIMUM_SIZE:
         raise RequestError(f"t={problem.t}: {problem.count('place')} places; kernels count to {MAXIMUM_SIZE}")
-    if product.batch_of(product.operands[1]).strides[0] > MAXIMUM_SIZE:
-        raise RequestError(f"b_stride: an expert's matrix is longer than {MAXIMUM_SIZE} elements; expected less")
     single = {array.name: array for array in replace(product, batches=()).arrays()}
+    matrix, distance = single[product.operands[1]], product.batch_of(product.operands[1]).strides[0]
+    if distance > MAXIMUM_SIZE:
+        shape = "x".join(map(str, matrix.shape))
+        raise RequestError(
+            f"array {matrix.name} of shape {shape} for each expert: from one to the next are {distance} elements; "
+            f"kernels count to {MAXIMUM_SIZE}"
+        )
     made = problem.by_entry.arrays() if problem.by_workspace else problem.arrays()
     for array in (*problem.arrays(), *made):
         own = single[array.name] if array.name not in problem.rows and array.name in single else array

@@ -56,6 +56,7 @@ from ckmlir.ops.contraction.keys import SHUFFLED
 from ckmlir.ops.contraction.product_operator import ProductOperator
 from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS
 from ckmlir.ops.gemm.gated_gemm_quant import LARGE_INTEGER
+from ckmlir.ops.inner import in_outer_words
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.apart import Apart
 from ckmlir.ops.moe.chained import Chained
@@ -66,7 +67,7 @@ from ckmlir.ops.moe.layer_sums import WEIGHTS
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.operator import NOTHING, Launch, Run, Step
-from ckmlir.ops.request import Choice, Integer, Key
+from ckmlir.ops.request import Choice, Integer, Key, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
@@ -178,7 +179,13 @@ class FusedMoe(ProductOperator[LayerProblem]):
         return (problem.x, *problem.matrices, *problem.beside, *problem.routing, *problem.mask, problem.y)
 
     def launch(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> Launch:
-        return NOTHING if self.writes_nothing(problem) else _way(problem).launch(problem.on(target), spec, target)
+        if self.writes_nothing(problem):
+            return NOTHING
+        try:
+            return _way(problem).launch(problem.on(target), spec, target)
+        except RequestError as error:
+            reasons = in_outer_words(str(error), spec.operator, problem.first_names)
+            raise RequestError(f"{self.name} on {target.name}: {reasons}") from None
 
     def steps(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
         """Sorting, and both products with their sums."""
