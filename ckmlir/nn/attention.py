@@ -13,7 +13,7 @@ import numpy as np
 
 from ckmlir.nn import plain
 from ckmlir.nn.array import Array
-from ckmlir.nn.attention_parts import bias_of, seeds_of, sinks_of, slopes_of
+from ckmlir.nn.attention_parts import bias_of, result_type, scales_of, seeds_of, sinks_of, slopes_of
 from ckmlir.nn.calls import Call, beside
 from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import differentiable
@@ -41,6 +41,10 @@ def attention(
     alibi_slopes: Any = None,
     sinks: Any = None,
     bias: Any = None,
+    q_scale: Any = None,
+    k_scale: Any = None,
+    v_scale: Any = None,
+    dtype: str | None = None,
     dropout_p: float = 0.0,
     seed: int | None = None,
     deterministic: bool = False,
@@ -52,16 +56,19 @@ def attention(
     """softmax(scale q kᵀ) v for every head: `flash_attn_func`.
 
     Args:
-        q: (b, sq, h, d). k, v: (b, sk, hk, d) and (b, sk, hk, dv), h a multiple of hk. f16, bf16 or f32; rows of a head
-            contiguous, whole vectors of 16 bytes.
+        q: (b, sq, h, d). k, v: (b, sk, hk, d) and (b, sk, hk, dv), h a multiple of hk. f16, bf16, f32 or fp8; rows
+            of a head contiguous, whole vectors of 16 bytes.
         causal: the last query attends to the last key, others as far before.
         window: how many keys to the left and to the right a query attends to; -1: all.
         scale: by default 1 / sqrt(d).
         softcap: scores are at most this, by a tanh; 0: no such bound.
         alibi_slopes: (h,), or (b, h) with slopes of each sequence, f32.
         sinks: (h,), f32, a logit of each head that joins its sums of exponentials, as gpt-oss has them.
-        bias: (sq, sk), (h, sq, sk) or (b, h, sq, sk), of q's type, added to the scaled scores, as an `attn_mask` of
-            PyTorch's that has numbers.
+        bias: (sq, sk), (h, sq, sk) or (b, h, sq, sk), of q's type (f32 beside fp8), added to the scaled scores, as
+            an `attn_mask` of PyTorch's that has numbers.
+        q_scale, k_scale, v_scale: of fp8, (b, h), (b, hk) and (b, hk), f32: what the elements of each head stand for is
+            that times them; None: for themselves.
+        dtype: of the result, by default q's; beside fp8 bf16, f16 or f32, by default bf16.
         dropout_p: the probability with which a weight is dropped; the others are multiplied by 1 / (1 - dropout_p).
         seed: of its random numbers, 0 to 2^63 - 1: with the same one the same weights are dropped, in gradients too.
         deterministic: of the gradients, where PyTorch records the call: the same bits in every run, for more memory. So
@@ -82,14 +89,16 @@ def attention(
     keys |= {"lse": return_lse, "soft_cap": softcap or None}
     query, value = arrays["q"].shape, arrays["v"].shape
     shape, logarithms = (*query[:3], value[3]), (query[0], *(query[layout.index(dim)] for dim in "hs"))
-    outputs = outputs_of(call, out, shape, arrays["q"].dtype, logarithms if return_lse else None)
+    result = result_type(arrays["q"], dtype, keys)
+    outputs = outputs_of(call, out, shape, result, logarithms if return_lse else None)
     keys |= written_key("o", outputs.given["o"], layout)
-    heads = query[layout.index("h")]
+    heads = heads_of(arrays, layout)[0]
     inputs = {
         **arrays,
         "slopes": slopes_of(call, alibi_slopes, query[0], heads, keys),
         "sink": sinks_of(call, sinks, heads, keys),
         "bias": bias_of(call, bias, sizes_of(arrays, layout), arrays["q"].dtype, keys),
+        **scales_of(call, {"q": q_scale, "k": k_scale, "v": v_scale}, arrays, query[0], heads_of(arrays, layout), keys),
         **seeds_of(call, dropout_p, seed, arrays["q"], keys),
     }
     return outputs.of(call.run("fmha_fwd", keys, inputs, outputs.given, VARYING, in_place={"o": ("q",)}))
@@ -110,6 +119,10 @@ def attention_varlen(
     softcap: float = 0.0,
     alibi_slopes: Any = None,
     sinks: Any = None,
+    q_scale: Any = None,
+    k_scale: Any = None,
+    v_scale: Any = None,
+    dtype: str | None = None,
     dropout_p: float = 0.0,
     seed: int | None = None,
     deterministic: bool = False,
@@ -133,11 +146,13 @@ def attention_varlen(
     (total, heads, _), channels = arrays["q"].shape, arrays["v"].shape[2]
     inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in arrays.items()}
     logarithms = (heads, total) if return_lse else None
-    outputs = outputs_of(call, out, (total, heads, channels), arrays["q"].dtype, logarithms)
+    outputs = outputs_of(call, out, (total, heads, channels), result_type(arrays["q"], dtype, keys), logarithms)
     written = outputs.given | {"o": written_rows("o", outputs.given["o"], keys)}
     inputs |= starts
-    inputs["slopes"] = slopes_of(call, alibi_slopes, starts["seqstart_q"].shape[0] - 1, heads, keys)
+    sequences, scales = starts["seqstart_q"].shape[0] - 1, {"q": q_scale, "k": k_scale, "v": v_scale}
+    inputs["slopes"] = slopes_of(call, alibi_slopes, sequences, heads, keys)
     inputs["sink"] = sinks_of(call, sinks, heads, keys)
+    inputs |= scales_of(call, scales, arrays, sequences, (heads, arrays["k"].shape[1]), keys)
     inputs |= seeds_of(call, dropout_p, seed, arrays["q"], keys)
     typical = {"seqlens_q": (TYPICAL,), "seqlens_k": (TYPICAL,)}
     return outputs.of(call.run("fmha_fwd", keys, inputs, written, VARYING, typical, {"o": ("q",)}))
@@ -164,6 +179,11 @@ def read_batches(
     for name, one in arrays.items():
         keys |= strides_key(name, strides_of(packed_channels(one), layout))
     return arrays, keys
+
+
+def heads_of(arrays: Mapping[str, Given], layout: str) -> tuple[int, int]:
+    """Heads of q and of k."""
+    return arrays["q"].shape[layout.index("h")], arrays["k"].shape[layout.index("h")]
 
 
 def sizes_of(arrays: Mapping[str, Given], layout: str) -> tuple[int, int, int, int]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ckmlir.nn.calls import Call, beside
+from ckmlir.nn.calls import Call, beside, constant, dtype_name
 from ckmlir.nn.given import Given
 from ckmlir.runtime.device import DeviceError
 
@@ -32,11 +33,11 @@ def sinks_of(call: Call, sinks: Any, heads: int, keys: dict[str, object]) -> Giv
 def bias_of(
     call: Call, bias: Any, sizes: tuple[int, int, int, int], dtype: str, keys: dict[str, object]
 ) -> Given | None:
-    """A bias of scores, noted among the keys: of queries and keys, of heads too, or of all `sizes`; in Q's type. It may
-    have dimensions of 1 in front. Raises DeviceError for another one."""
+    """A bias of scores, noted among the keys: of queries and keys, of heads too, or of all `sizes`; of Q's `dtype`, but
+    of f32 beside 8 bits. It may have dimensions of 1 in front. Raises DeviceError for another one."""
     if bias is None:
         return None
-    given = call.read("bias", bias).require(dtype=dtype).contiguous()
+    given = call.read("bias", bias).require(dtype="f32" if dtype == OCTETS else dtype).contiguous()
     shape = given.shape
     while len(shape) > 2 and shape[0] == 1:
         shape = shape[1:]
@@ -49,6 +50,41 @@ def bias_of(
 
 KINDS_OF_BIAS = {2: "one", 3: "head", 4: "batch"}
 """What operators call a bias of so many dimensions."""
+
+
+def scales_of(
+    call: Call, scales: Mapping[str, Any], arrays: Mapping[str, Given], sequences: int, heads: tuple[int, int],
+    keys: dict[str, object],
+) -> dict[str, Given | None]:  # fmt: skip
+    """What 8-bit elements of q, k and v are multiplied by in each head, `heads` of q and of k, noted among the keys;
+    what is None counts as ones. Raises DeviceError beside other elements."""
+    given = {name: one for name, one in scales.items() if one is not None}
+    if not given:
+        return {}
+    if arrays["q"].dtype != OCTETS:
+        raise DeviceError(f"{next(iter(given))}_scale: q is {arrays['q'].dtype}; expected scales beside fp8 only")
+    keys["scales"] = "head"
+    found: dict[str, Given | None] = {}
+    for name in "qkv":
+        shape = sequences, heads[name != "q"]
+        if name in given:
+            one = call.read(f"{name}_scale", given[name]).require(shape=shape, dtype="f32").contiguous()
+        else:
+            one = constant(call, arrays["q"], 1.0, shape[0] * shape[1], "f32").reshaped(*shape)
+        found[f"{name}_scales"] = one
+    return found
+
+
+def result_type(q: Given, dtype: str | None, keys: dict[str, object]) -> str:
+    """Of attention: that of q, beside 8 bits bf16, where none is named; a name is noted among the keys."""
+    if dtype is None:
+        return "bf16" if q.dtype == OCTETS else q.dtype
+    keys["out"] = found = dtype_name("dtype", dtype)
+    return found
+
+
+OCTETS = "fp8"
+"""Elements of 8 bits, which have scales."""
 
 
 def seeds_of(

@@ -22,7 +22,7 @@ from ckmlir.nn.attention import (
     written_key,
     written_rows,
 )
-from ckmlir.nn.attention_parts import sinks_of, slopes_of
+from ckmlir.nn.attention_parts import result_type, scales_of, sinks_of, slopes_of
 from ckmlir.nn.calls import Call, beside
 from ckmlir.nn.given import Given
 from ckmlir.nn.indexed import vector
@@ -38,8 +38,9 @@ def attention_with_kvcache(
     q: Any, k_cache: Any, v_cache: Any, k: Any = None, v: Any = None, rotary_cos: Any = None, rotary_sin: Any = None,
     cache_seqlens: Any = None, cache_batch_idx: Any = None, cache_leftpad: Any = None, block_table: Any = None, *,
     causal: bool = False, window: Sequence[int] = UNBOUNDED, scale: float | None = None, softcap: float = 0.0,
-    rotary_interleaved: bool = True, alibi_slopes: Any = None, sinks: Any = None, num_splits: int = 0,
-    return_lse: bool = False, out: Any = None, stream: object = None,
+    rotary_interleaved: bool = True, alibi_slopes: Any = None, sinks: Any = None, q_scale: Any = None,
+    k_scale: Any = None, v_scale: Any = None, dtype: str | None = None, num_splits: int = 0, return_lse: bool = False,
+    out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """Attention over a cache, behind whose keys new ones are written first: `flash_attn_with_kvcache`.
 
@@ -54,7 +55,8 @@ def attention_with_kvcache(
         cache_batch_idx: (b,), i32: the batch of the cache that is each sequence's; by default the first is the first's.
         cache_leftpad: None: keys begin where their batches do.
         block_table: (b, entries), i32: in which pages the keys of each sequence lie.
-        causal, window, scale, softcap, alibi_slopes, sinks, return_lse, out: as for `attention`.
+        causal, window, scale, softcap, alibi_slopes, sinks, q_scale, k_scale, v_scale, dtype, return_lse, out: as for
+            `attention`.
         rotary_interleaved: channels 2i and 2i + 1 are rotated together; else i and i + r / 2.
         num_splits: workgroups that share the keys of a block of queries; 0: as many as fill the device.
 
@@ -100,10 +102,12 @@ def attention_with_kvcache(
     }  # fmt: skip
     keys |= strides_key("q", strides_of(packed_channels(arrays["q"]), "bshd"))
     logarithms = (query[0], query[2], query[1]) if return_lse else None
-    outputs = outputs_of(call, out, (*query[:3], value[3]), arrays["q"].dtype, logarithms)
+    outputs = outputs_of(call, out, (*query[:3], value[3]), result_type(arrays["q"], dtype, keys), logarithms)
     keys |= written_key("o", outputs.given["o"], "bshd")
     slopes, logits = slopes_of(call, alibi_slopes, query[0], query[2], keys), sinks_of(call, sinks, query[2], keys)
+    scales = {"q": q_scale, "k": k_scale, "v": v_scale}
     inputs = {**arrays, "seqlen_k": lengths, **lists, "slopes": slopes, "sink": logits}
+    inputs |= scales_of(call, scales, arrays, query[0], (query[2], key[2]), keys)
     return outputs.of(call.run("fmha_fwd_splitkv", keys, inputs, outputs.given, varying=VARYING))
 
 
@@ -111,7 +115,8 @@ def attention_with_kvcache(
 def attention_paged(
     q: Any, k_cache: Any, v_cache: Any, cu_seqlens_q: Any, seqused_k: Any, block_table: Any, *, causal: bool = True,
     window: Sequence[int] = UNBOUNDED, scale: float | None = None, softcap: float = 0.0, alibi_slopes: Any = None,
-    sinks: Any = None, return_lse: bool = False, out: Any = None, balanced: bool = False, stream: object = None,
+    sinks: Any = None, q_scale: Any = None, k_scale: Any = None, v_scale: Any = None, dtype: str | None = None,
+    return_lse: bool = False, out: Any = None, balanced: bool = False, stream: object = None,
 ) -> Any:  # fmt: skip
     """Attention of sequences that are prefilled and that decode, with K and V in pages: vLLM's
     `flash_attn_varlen_func` with a block_table.
@@ -122,7 +127,8 @@ def attention_paged(
         cu_seqlens_q: as for `attention_varlen`.
         seqused_k: (b,), i32: keys of each sequence.
         block_table: (b, entries), i32: in which pages the keys of each sequence lie.
-        causal, window, scale, softcap, alibi_slopes, sinks, return_lse, out: as for `attention`.
+        causal, window, scale, softcap, alibi_slopes, sinks, q_scale, k_scale, v_scale, dtype, return_lse, out: as for
+            `attention`.
         balanced: keys of long sequences are cut into more shares, by the lengths in device memory, for few queries of
             sequences that differ much in length; of queries that see no keys behind their own.
 
@@ -143,7 +149,10 @@ def attention_paged(
     if balanced and right != 0:
         raise DeviceError("balanced=True: queries see keys behind their own; expected causal=True or window=(left, 0)")
     more = {"balanced": True} if balanced else {}
-    how = How(causal, window, scale, softcap, alibi_slopes, sinks, return_lse, out)
+    how = How(
+        causal, window, scale, softcap, alibi_slopes, sinks, {"q": q_scale, "k": k_scale, "v": v_scale}, dtype,
+        return_lse, out,
+    )  # fmt: skip
     return _packed_queries(call, operator, (q, k_cache, v_cache), cu_seqlens_q, (entries * page,) * b, lists, how, more)
 
 
@@ -151,8 +160,8 @@ def attention_paged(
 def attention_page_lists(
     q: Any, k_cache: Any, v_cache: Any, cu_seqlens_q: Any, kv_indptr: Any, kv_page_indices: Any,
     kv_last_page_lens: Any, *, causal: bool = False, window: Sequence[int] = UNBOUNDED, scale: float | None = None,
-    softcap: float = 0.0, alibi_slopes: Any = None, sinks: Any = None, return_lse: bool = False, out: Any = None,
-    stream: object = None,
+    softcap: float = 0.0, alibi_slopes: Any = None, sinks: Any = None, q_scale: Any = None, k_scale: Any = None,
+    v_scale: Any = None, dtype: str | None = None, return_lse: bool = False, out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """`attention_paged` by SGLang's tables: the pages of all sequences in one list, as AITER's
     `mha_batch_prefill_func` has them.
@@ -176,7 +185,10 @@ def attention_page_lists(
         "kv_indptr": beside(call, given, np.asarray(places, np.int32)), "kv_page_indices": indices,
         "kv_last_page_lens": last,
     }  # fmt: skip
-    how = How(causal, window, scale, softcap, alibi_slopes, sinks, return_lse, out)
+    how = How(
+        causal, window, scale, softcap, alibi_slopes, sinks, {"q": q_scale, "k": k_scale, "v": v_scale}, dtype,
+        return_lse, out,
+    )  # fmt: skip
     return _packed_queries(call, "fmha_batch_prefill", (q, k_cache, v_cache), cu_seqlens_q, lengths, lists, how)
 
 
@@ -189,6 +201,8 @@ class How(NamedTuple):
     softcap: float
     alibi_slopes: Any
     sinks: Any
+    scales: Mapping[str, Any]
+    dtype: str | None
     return_lse: bool
     out: Any
 
@@ -220,11 +234,13 @@ def _packed_queries(
         keys |= strides_key(name, strides_of(packed_channels(arrays[name]), "bshd"))
         inputs[name] = arrays[name]
     logarithms = (query[1], query[0]) if how.return_lse else None
-    outputs = outputs_of(call, how.out, (*query[:2], value[3]), arrays["q"].dtype, logarithms)
+    result = result_type(arrays["q"], how.dtype, keys)
+    outputs = outputs_of(call, how.out, (*query[:2], value[3]), result, logarithms)
     written = outputs.given | {"o": written_rows("o", outputs.given["o"], keys)}
     inputs |= {"seqstart_q": beside(call, arrays["q"], np.asarray(starts, np.int32)), **lists}
     inputs["slopes"] = slopes_of(call, how.alibi_slopes, len(lengths), query[1], keys)
     inputs["sink"] = sinks_of(call, how.sinks, query[1], keys)
+    inputs |= scales_of(call, how.scales, arrays, len(lengths), (query[1], key[2]), keys)
     return outputs.of(call.run(operator, keys, inputs, written))
 
 

@@ -23,7 +23,7 @@ from ckmlir.runtime.device import DeviceError
 from ckmlir.runtime.executable import GpuArray
 
 OF_FUNCTIONS = {
-    "soft_cap": "softcap", "dropout": "dropout_p", "splits": "num_splits",
+    "soft_cap": "softcap", "dropout": "dropout_p", "out": "dtype", "splits": "num_splits",
     "block_q": "block_size[0]", "block_k": "block_size[1]",
 }  # fmt: skip
 """Keys of operators -> what functions call them."""

@@ -1,17 +1,21 @@
-"""A logit of each head that joins its sums, a bias of scores, and the gradients of both, against NumPy."""
+"""What attention takes beside q, k and v, against NumPy: a logit of each head that joins its sums, a bias of scores,
+and the gradients of both; scales of 8-bit elements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
-from common import HOMES, Array, assert_close, exact, normal
+from common import HOMES, RANDOM, Array, assert_close, exact, normal
 
 from ckmlir import nn
+from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime.device import DeviceError
+from ckmlir.targets import get_target
 
 B, H, HK, SQ, SK, D = 2, 4, 2, 20, 40, 32
 BIASES = [(SQ, SK), (1, 1, SQ, SK), (H, SQ, SK), (1, H, SQ, SK), (B, H, SQ, SK)]
@@ -133,7 +137,58 @@ def test_gradients_that_pytorch_asks_for(asked: tuple[str, ...]) -> None:
     assert_close(q.grad.numpy(), exact(found[0]))
 
 
+EIGHT = numpy_dtype("fp8", get_target("gfx942"))
+OCTETS = [one.astype(EIGHT) for one in (Q, K, V)]
+SCALES = [np.exp2(RANDOM.uniform(-1, 1, (B, heads))).astype(np.float32) for heads in (H, HK, HK)]
+
+
+@homes
+@pytest.mark.parametrize(("function", "dtype"), [
+    ("attention", "f32"), ("attention_varlen", None), ("attention_with_kvcache", "f16"), ("attention_paged", "f32"),
+    ("attention_page_lists", None),
+])  # fmt: skip
+def test_scales_of_octets(put: Callable[[Array], Any], function: str, dtype: str | None) -> None:
+    """Of q and v; k's elements stand for themselves. Weights are rounded to 8 bits too, in 16ths of themselves."""
+    given = {"q_scale": put(SCALES[0]), "v_scale": put(SCALES[2]), "dtype": dtype}
+    q, k, v = ((exact(one) * (1 if scale is None else scale[:, None, :, None]))
+               for one, scale in zip(OCTETS, (SCALES[0], None, SCALES[2]), strict=True))  # fmt: skip
+    k, v = (one.repeat(H // HK, 2) for one in (k, v))
+    p = np.exp(np.einsum("bqhd,bkhd->bhqk", q, k) / np.sqrt(D))
+    expected = np.einsum("bhqk,bkhd->bqhd", p / p.sum(-1, keepdims=True), v)
+    starts, rows = [0, SQ, 2 * SQ], put(OCTETS[0].reshape(-1, H, D))
+    pages = [np.zeros((B, 64, HK, D), EIGHT) for _ in "kv"]
+    for page, one in zip(pages, OCTETS[1:], strict=True):
+        page[:, :SK] = one
+    cache, lengths, places = [put(one) for one in pages], put(np.full(B, SK, np.int32)), np.arange(B, dtype=np.int32)
+    behind_q: dict[str, tuple[Any, ...]] = {
+        "attention": (*map(put, OCTETS[1:]),),
+        "attention_with_kvcache": (*map(put, OCTETS[1:]),),
+        "attention_varlen": (*(put(one.reshape(-1, HK, D)) for one in OCTETS[1:]), starts, [0, SK, 2 * SK]),
+        "attention_paged": (*cache, starts, lengths, put(places[:, None])),
+        "attention_page_lists": (*cache, starts, [0, 1, 2], put(places), lengths),
+    }
+    more = {"causal": False} if function == "attention_paged" else {}
+    first = put(OCTETS[0]) if function in ("attention", "attention_with_kvcache") else rows
+    found = getattr(nn, function)(first, *behind_q[function], **given, **more)
+    error = np.abs(exact(found).reshape(expected.shape) - expected)
+    most = np.einsum("bhqk,bkhd->bqhd", p / p.sum(-1, keepdims=True), np.abs(v))
+    assert (error <= most / 16 + 1e-3).all()
+    assert found.dtype == {"f32": np.float32, "f16": np.float16, None: ml_dtypes.bfloat16}[dtype]
+
+
+def test_a_result_of_octets_is_bf16() -> None:
+    """Also where it is given."""
+    out = np.empty(Q.shape, ml_dtypes.bfloat16)
+    found = nn.attention(*OCTETS)
+    assert found.dtype == ml_dtypes.bfloat16
+    assert (nn.attention(*OCTETS, out=out) == found).all()
+
+
 @pytest.mark.parametrize(("call", "words"), [
+    (lambda: nn.attention(Q, K, V, q_scale=SCALES[0]), "q_scale: q is f16; expected scales beside fp8 only"),
+    (lambda: nn.attention(*OCTETS, q_scale=SCALES[1]), r"q_scale: shape \(2, 2\); expected \(2, 4\)"),
+    (lambda: nn.attention(*OCTETS, dtype="i8"), "dtype=i8: expected f16"),
+    (lambda: nn.attention(Q, K, V, dtype="bf16"), "dtype=bf16: with dtype=f16 O is"),
     (lambda: nn.attention(Q, K, V, sinks=SINKS[:2]), r"sinks: shape \(2,\); expected \(4,\)"),
     (lambda: nn.attention(Q, K, V, sinks=SINKS.astype(np.float16)), "sinks: elements are f16; expected f32"),
     (lambda: nn.attention(Q, K, V, bias=normal(B, 1, SQ, SK)),
