@@ -126,10 +126,10 @@ def expert_matmul(
         results: what a row of the result stands for: entry, place, or token: the sum over a token's entries.
         weighted: multiply each entry by its weight.
         scale: what elements of b are multiplied by. Of 4 bits beside a of 16 (experts, n, groups): powers of two (e8m0,
-            or uint8) of 32 elements along k, as MXFP4 has them, or f32 of 32, 64 or 128; integers have f32. Beside a of
-            8 bits or packed, with `a_scale`: (experts, n), f32, of channels of 8 bits; or (experts, n, groups), powers
-            of two of floats, which packed ones have, or f32 of others; or f32 of blocks of 128 x 128 elements,
-            (experts, n / 128, k / 128), both rounded up.
+            or uint8) of 32 elements along k, as MXFP4 has them, or f32, f16 or bf16 of 32, 64 or 128, which integers
+            have. Beside a of 8 bits or packed, with `a_scale`: (experts, n), f32, of channels of 8 bits; or (experts,
+            n, groups), powers of two of floats, which packed ones have, or f32 of others; or f32 of blocks of 128 x 128
+            elements, (experts, n / 128, k / 128), both rounded up.
         packed: what the bytes of b hold. Beside a of 16 bits fp4 (e2m1, also as float4_e2m1fn_x2), the default, i4 from
             -8 to 7 or u4 from 0 to 15; beside 8 bits i4, u4, and beside floats fp4, fp6 (e2m3) or bf6 (e3m2); by
             default what a packed a holds.

@@ -18,6 +18,10 @@ PACKED = (*PACKED_FLOATS, *PACKED_INTEGERS)
 NARROW = (*EIGHT_BIT_FLOATS, "i8", *PACKED_FLOATS)
 """Types of rows that have scales."""
 INTEGERS = ("i8", *PACKED_INTEGERS)
+DTYPES = ("f32", POWER.name)
+"""Of scales."""
+OF_ELEMENTS = ("f32", "f16", "bf16", POWER.name)
+"""Of those of matrices beside rows of 16 bits."""
 BESIDE: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("f16", "bf16"), HALF_BYTES), **dict.fromkeys(EIGHT_BIT_FLOATS, PACKED), "i8": PACKED_INTEGERS,
     **dict.fromkeys(PACKED_FLOATS, PACKED_FLOATS),
@@ -81,8 +85,10 @@ class Beside:
         """Scales of groups along K, which rows have beside matrices of 8 bits."""
         k = elements_in(self.a.dtype, self.a.shape[1])
         both = zip(of_matrices, self.matrices, strict=True)
-        words = [scale_words(one, matrix.shape[:2], k, blocks=of_rows is not None) for one, matrix in both]
+        kinds = DTYPES if of_rows is not None else OF_ELEMENTS
+        words = [scale_words(one, matrix.shape[:2], k, kinds, blocks=of_rows is not None) for one, matrix in both]
         self.keys["b_scale"] = common_word(words)
+        self.keys |= type_key(of_matrices)
         names = ("b",) if len(of_matrices) == 1 else ("gate", "up")
         self.inputs |= {f"scale_{name}": one for name, one in zip(names, of_matrices, strict=True)}
         if of_rows is None:
@@ -140,25 +146,28 @@ def bias_type(biases: Sequence[Given], matrices: Sequence[Given]) -> str:
     return dtype
 
 
-def scale_words(given: Given, rows: tuple[int, ...], k: int, *, blocks: bool = False) -> list[str]:
+def scale_words(
+    given: Given, rows: tuple[int, ...], k: int, dtypes: Sequence[str] = DTYPES, *, blocks: bool = False
+) -> list[str]:
     """What `moe_gemm` may call scales of groups along K, several where rows are short.
 
     Args:
         given: (…, rows that have scales, groups).
         rows: the leading dimensions of the operand, (rows,) or (experts, n).
+        dtypes: which types scales may have.
         blocks: 128 rows may share a scale.
 
     Raises DeviceError for other groups and types.
     """
-    from ckmlir.ops.contraction.scaling import DTYPES
     from ckmlir.ops.moe.experts_scales import MX
 
     is_power = given.dtype == POWER.name
-    if given.dtype in DTYPES and given.ndim == len(rows) + 1 and given.shape[:-2] == rows[:-1]:
+    if given.dtype in dtypes and given.ndim == len(rows) + 1 and given.shape[:-2] == rows[:-1]:
         found = group_forms(given.shape[-2:], rows[-1], k, is_power=is_power, blocks=blocks)
         if found:
             return [MX] if is_power else found
-    each = f"one for each of {'x'.join(map(str, rows))} rows and 32 of {k} of e8m0, or 32, 64 or 128 of f32"
+    able = " or ".join(one for one in dtypes if one != POWER.name)
+    each = f"one for each of {'x'.join(map(str, rows))} rows and 32 of {k} of e8m0, or 32, 64 or 128 of {able}"
     together = ", or for 128 rows and 128 of f32" if blocks else ""
     raise DeviceError(f"{given.what}: shape {given.shape} of {given.dtype}; expected {each}{together}")
 
@@ -169,6 +178,15 @@ def common_word(words: Sequence[Sequence[str]]) -> str:
     if common is None:
         raise DeviceError("scales: groups of matrices differ in length or type; expected all alike")
     return common
+
+
+def type_key(scales: Sequence[Given]) -> dict[str, object]:
+    """The key that says what type scales of matrices have, where kernels ask. Raises DeviceError for several types."""
+    first = scales[0]
+    for one in scales[1:]:
+        if one.dtype != first.dtype:
+            raise DeviceError(f"{one.what}: elements are {one.dtype}; expected {first.dtype}, as those of {first.what}")
+    return {} if first.dtype in DTYPES else {"scale": first.dtype}
 
 
 def word_like(words: Sequence[str], other: object) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 from ckmlir.nn.calls import Call
 from ckmlir.nn.expert_parts import expression_of
 from ckmlir.nn.expert_scales import (
+    DTYPES,
     NARROW,
+    OF_ELEMENTS,
     bias_type,
     check_types,
     common_word,
@@ -16,6 +18,7 @@ from ckmlir.nn.expert_scales import (
     read_rows,
     require_pair,
     scale_words,
+    type_key,
     word_like,
 )
 from ckmlir.nn.given import Given, elements_in
@@ -79,8 +82,9 @@ def moe(
             and smooth (experts, inter), which what is between the products is multiplied by before it is quantised; all
             f32. Of matrices of 4 bits beside x of 16: gate_scale and up_scale (experts, inter, groups), down_scale
             (experts, hidden, groups): powers of two (e8m0, or uint8) of 32 elements along a row, as MXFP4 has them, or
-            f32 of 32, 64 or 128; integers have f32. Beside other x the same, or f32 of blocks of 128 x 128 elements,
-            and x_scale (tokens, groups); what is between the products is quantised to x's type with such scales.
+            f32, f16 or bf16 of 32, 64 or 128, which integers have. Beside other x the same without f16 and bf16, or f32
+            of blocks of 128 x 128 elements, and x_scale (tokens, groups); what is between the products is quantised to
+            x's type with such scales.
         packed, x_packed: what the bytes of matrices and of x hold, as `packed` and `a_packed` of `expert_matmul`.
         biases: gate_bias and up_bias (experts, inter), which are added to the scaled products before the activation,
             and down_bias (experts, hidden); all f16, bf16 or f32.
@@ -216,9 +220,11 @@ class _Layer:
         for name, one in found.items():
             matrix = name.removesuffix("_scale")
             k = self.inter if matrix == "down" else self.hidden
-            words.append(scale_words(one, self.arrays[matrix].shape[:2], k, blocks=of_rows is not None))
+            kinds = OF_ELEMENTS if of_rows is None else DTYPES
+            words.append(scale_words(one, self.arrays[matrix].shape[:2], k, kinds, blocks=of_rows is not None))
         if found:
             self.keys["b_scale"] = common_word(words)
+            self.keys |= type_key(list(found.values()))
         if of_rows is not None:
             check_types((of_rows, *found.values()), (self.arrays["x"], self.arrays["gate"]))
             of_x = scale_words(of_rows, self.arrays["x"].shape[:1], self.hidden)

@@ -74,6 +74,24 @@ def test_products(session: nn.Session, put: Put, of_a: str, of_b: str, group: in
     assert_close(found, entries(wide_x, wide_b, ids), "f32", factor=8)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_narrow_scales_of_integers(session: nn.Session, dtype: Any) -> None:
+    """Of matrices of 4 bits beside 16, as AWQ and GPTQ have them: of a product, and of a layer."""
+    x, k, (ids, weights, lists) = normal(TOKENS, K), K, routing(np.asarray)
+    arrays, values, given = {}, {}, {}
+    for name, shape in {"gate": (E, 40, k), "up": (E, 40, k), "down": (E, k, 40)}.items():
+        arrays[name], own = codes("i4", *shape)
+        given[f"{name}_scale"] = (scales(*shape[:2], -(-shape[2] // 32), seed=len(name)) / 8).astype(dtype)
+        values[name] = own * over(given[f"{name}_scale"], 32, shape[2])
+    found = nn.expert_matmul(x, arrays["gate"], lists, scale=given["gate_scale"], packed="i4")
+    assert_close(found, entries(x, values["gate"], ids), factor=8)
+    found = exact(nn.fused_experts(x, *arrays.values(), weights, ids, scales=given, packed="i4"))
+    gate, up = (entries(x, values[name], ids) for name in ("gate", "up"))
+    h = (gate / (1 + np.exp(-gate)) * up).reshape(TOKENS, -1, 40)
+    made = [[values["down"][one] @ row for one, row in zip(*both, strict=True)] for both in zip(ids, h, strict=True)]
+    assert_close(found, (np.array(made) * weights[..., None]).sum(axis=1), factor=16)
+
+
 def test_weights_beside_scales_and_biases_of_gate_and_up(session: nn.Session) -> None:
     (x, wide_x), (gate, wide_gate) = codes("i8", TOKENS, K), codes("i8", E, N, K)
     up, wide_up, biases = gate[::-1].copy(), wide_gate[::-1], [normal(E, N, dtype="bf16") for _ in "gu"]
@@ -185,6 +203,12 @@ def test_what_is_refused(session: nn.Session) -> None:
         (
             lambda: products(fp8, packed="fp4", a_scale=scales(TOKENS), scale=scales(E, N)),
             "scale: shape (4, 24) of f32; expected one for each of 4x24 rows and 32 of 72 of e8m0",
+        ),
+        (
+            lambda: nn.expert_matmul(
+                wide, of_b, lists, up=of_b, scale=scales(E, N, 1).astype(np.float16), up_scale=scales(E, N, 1)
+            ),
+            "up_scale: elements are f32; expected f16, as those of scale",
         ),
         (layers, "scales: none for fp4; expected x_scale, gate_scale, down_scale"),
         (

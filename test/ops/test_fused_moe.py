@@ -69,10 +69,12 @@ CONVERTED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fused_moe", {"t": 9, "hidden": 66, "inter": 34, "b_dtype": "i4", "b_scale": "1x32", "op": "gelu(acc)",
                    "out": "f32", "between": "lds"}),
     ("fused_moe", {"t": 0, "hidden": 66, "inter": 34, **MXFP4, "bias": "f32", "between": "lds"}),
+    ("moe_layer", {"t": 9, "hidden": 136, "inter": 264, "b_dtype": "i4", "b_scale": "1x128", "scale": "f16"}),
+    ("fused_moe", {"t": 9, "hidden": 136, "inter": 264, **MXFP4, "b_scale": "1x32", "scale": "f16", "between": "lds"}),
 )  # fmt: skip
 """Matrices of 4 bits, and biases."""
 FEW_CONVERTED = {("gfx90a", 0), ("gfx950", 1), ("gfx942", 2), ("gfx942", 6), ("gfx950", 7), ("gfx90a", 8),
-                 ("gfx942", 11)}  # fmt: skip
+                 ("gfx942", 11), ("gfx90a", 12), ("gfx950", 13)}  # fmt: skip
 
 
 PUBLISHED: tuple[dict[str, Any], ...] = (

@@ -50,6 +50,10 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {**MXFP4, "dtype": "f16", "t": 17, "n": 70, "k": 352, "unit": 16, **LIMITED, "d": "f16,f16"},
     {**MXFP4, "t": 70, "n": 90, "k": 160, "unit": 64, **SECOND, "reduction": "atomic", "out": "f32"},
     {"dtype": "bf16", "b_dtype": "i4", "b_scale": "1x128", "t": 40, "n": 66, "k": 288, "unit": 32, **FIRST},
+    {"dtype": "f16", "b_dtype": "i4", "b_scale": "1x128", "scale": "f16", "t": 17, "n": 70, "k": 288, **FIRST},
+    {"dtype": "bf16", "b_dtype": "u4", "b_scale": "1x32", "scale": "bf16", "t": 9, "n": 66, "k": 330, **SECOND},
+    {"dtype": "bf16", "b_dtype": "fp4", "b_scale": "128x128", "scale": "f16", "t": 9, "n": 140, "k": 200, "unit": 16},
+    {"dtype": "f16", "b_dtype": "u4", "b_scale": "1x64", "scale": "bf16", "t": 17, "n": 70, "k": 200, "shuffled": 16},
 )
 FEW = {
     ("gfx90a", 0),
@@ -62,10 +66,12 @@ FEW = {
     ("gfx942", 13),
     ("gfx950", 14),
     ("gfx90a", 15),
+    ("gfx942", 16),
+    ("gfx90a", 17),
 }
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(14)
 @pytest.mark.parametrize(("chip", "number"), [
     pytest.param(chip, number, marks=[] if (chip, number) in FEW else [pytest.mark.full])
     for chip, number in itertools.product(CHIPS, range(len(REQUESTS)))
@@ -77,6 +83,7 @@ def test_numbers(chip: str, number: int) -> None:
 
 @pytest.mark.parametrize("keys", [
     {"b_dtype": "fp4"}, {"b_dtype": "fp4", "b_scale": "1x64"}, {"b_dtype": "i4", "b_scale": "128x128"},
+    {"b_dtype": "i4", "b_scale": "1x64", "scale": "f16"},
 ])  # fmt: skip
 def test_the_reference(keys: dict[str, Any]) -> None:
     """Against loops over entries; the power of two of code 127 is 1."""
@@ -146,7 +153,7 @@ def test_fragment_order_is_another_order_of_the_same_bytes() -> None:
     np.testing.assert_array_equal(MOE_GEMM.reference(tiled, shuffled)["c"], MOE_GEMM.reference(plain, arrays)["c"])
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(14)
 @pytest.mark.parametrize("shuffled", [0, 16])
 @pytest.mark.parametrize("chip", CHIPS)
 def test_schedules_are_proved(chip: str, shuffled: int) -> None:
@@ -211,7 +218,7 @@ def test_narrow_rows_spill_nothing(n: int) -> None:
 @pytest.mark.parametrize("unit", [16, 32, 64, 128])
 @pytest.mark.parametrize("keys", [
     {"dtype": "f16"}, {"k": 1026}, {"k": 1040, "n": 130}, {"b_scale": "1x64"}, {"shuffled": 16}, {"layout": "RRR"},
-    {"b_dtype": "i4", "b_scale": "128x128"},
+    {"b_dtype": "i4", "b_scale": "128x128"}, {"b_dtype": "u4", "b_scale": "1x128", "scale": "f16"},
 ])  # fmt: skip
 def test_spills_of_other_requests(chip: str, unit: int, keys: dict[str, Any]) -> None:
     """Other types, alignments, groups and orders of B."""
@@ -230,6 +237,8 @@ def test_spills_of_other_requests(chip: str, unit: int, keys: dict[str, Any]) ->
     ({"k": 33}, "k=33: rows of array b are whole bytes"),
     ({"dtype": "f32"}, "dtype=f32: expected fp8|bf8|fp4|fp6|bf6 with a_scale=mx, or f16|bf16 without a_scale"),
     ({"b_dtype": "fp6"}, "dtype=bf16: expected fp8|bf8|fp4|fp6|bf6 with a_scale=mx"),
+    ({"scale": "f16"}, "scale=f16: b_scale=mx are powers of two; expected b_scale=1x32|1x64|1x128|128x128"),
+    ({"dtype": "fp8", "scale": "f16"}, "scale=f16: of B of 4 bits beside f16|bf16; expected nothing"),
     ({"b_dtype": None, "b_scale": "mx"}, "a_scale: A and B have scales, or none has"),
 ])  # fmt: skip
 def test_what_is_refused(keys: dict[str, Any], words: str) -> None:

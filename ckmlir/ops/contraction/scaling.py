@@ -32,6 +32,8 @@ A_DWORD = 4
 """Powers of two."""
 DTYPES = ("f32", POWERS)
 """Of scales; powers of two are those of the microscaling formats (OCP Microscaling Formats, 5.4.1)."""
+FLOATS = ("f32", "f16", "bf16")
+"""Of scales of elements that are no powers of two."""
 ZEROS = "i8"
 """Of zero points."""
 ELEMENTS = "elements"
@@ -46,7 +48,7 @@ class ScaleSpec(Struct, frozen=True, kw_only=True):
         operand: a, b, gate or up; down of a product behind another.
         rows, group: rows and elements along K that share a scale; 0: all.
         major: of `ORDERS`.
-        dtype: of `DTYPES`.
+        dtype: of `DTYPES`; of elements also of `FLOATS`.
         align: elements of which both the distance and the length of rows of the array are multiples.
         zeros: type of the zero points, one beside each scale in an array that lies as theirs; "": none.
         of_elements: whether elements of 4 bits are multiplied by it before products are taken, not sums of products.
@@ -74,7 +76,8 @@ class ScaleSpec(Struct, frozen=True, kw_only=True):
             raise ValueError(text)
         if major not in (ORDERS if found.is_power else MAJORS):
             raise ValueError(text)
-        if dtype not in DTYPES or found.zeros not in ("", ZEROS) or found.align < 1:
+        able = (*DTYPES, *FLOATS) if found.of_elements else DTYPES
+        if dtype not in able or found.zeros not in ("", ZEROS) or found.align < 1:
             raise ValueError(text)
         return found
 

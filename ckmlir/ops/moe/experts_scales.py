@@ -16,7 +16,7 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.keys import check_packed
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.contraction.scaling import POWERS
+from ckmlir.ops.contraction.scaling import FLOATS, POWERS
 from ckmlir.ops.dtypes import HALF_BYTES, PACKED_FLOATS, PACKED_INTEGERS, find_dtype
 from ckmlir.ops.gemm.gated_gemm_quant import LARGE_INTEGER
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
@@ -24,7 +24,7 @@ from ckmlir.ops.gemm.gemm_quant import GROUPS, scale_of
 from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
 from ckmlir.ops.gemm.mx_gemm import OPERATOR as MX_GEMM
 from ckmlir.ops.moe.experts_weights import OPERATOR as WEIGHTS_GEMM
-from ckmlir.ops.request import RequestError
+from ckmlir.ops.request import Choice, RequestError
 from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
 from ckmlir.targets.mfma import SCALED_BLOCK
 
@@ -36,6 +36,10 @@ SCALED = (*EIGHT_BIT_FLOATS, "i8")
 """Types of A and B that have f32 scales."""
 POWERED = ("fp8", "bf8", *PACKED_FLOATS)
 """Those that have powers of two."""
+SCALE = Choice(
+    "scale", None, "type of b_scale of 4 bits beside f16 and bf16 that is no power of two; default: f32", FLOATS
+)  # fmt: skip
+"""The key of layers as well."""
 WIDE = ("f16", "bf16")
 """Types of A beside which elements of B of 4 bits have scales."""
 
@@ -58,6 +62,8 @@ def read_scales(values: Mapping[str, Any]) -> Mapping[str, Any]:
         return _of_elements(values, a, b)
     if {a, b} & set(PACKED_FLOATS):
         values = {**values, **{key: values[key] or MX for key in ("a_scale", "b_scale")}}
+    if values["scale"] is not None:
+        raise RequestError(f"scale={values['scale']}: of B of 4 bits beside {'|'.join(WIDE)}; expected nothing")
     words = {key: values[key] for key in ("a_scale", "b_scale")}
     missing = [key for key, word in words.items() if word is None]
     if len(missing) == 1:
@@ -93,6 +99,9 @@ def _of_elements(values: Mapping[str, Any], a: str, b: str) -> Mapping[str, Any]
         given = "" if words["b_scale"] is None else f"={MX}"
         able = "|".join(word for word in B_SCALES if word != MX)
         raise RequestError(f"b_scale{given}: b_dtype={b} has scales of groups that are numbers; expected {able}")
+    if words["b_scale"] == MX and values["scale"] is not None:
+        able = "|".join(word for word in B_SCALES if word != MX)
+        raise RequestError(f"scale={values['scale']}: b_scale={MX} are powers of two; expected b_scale={able}")
     check_packed(values, (a, b))
     return words
 
@@ -107,7 +116,7 @@ def with_scales(product: Problem, values: Mapping[str, Any]) -> Problem:
     if values["b_scale"] is None:
         return product
     own = {**values, "a_major": "k", "b_major": "k", "ld_scale_a": None, "ld_scale_b": None}
-    dtype = POWERS if values["b_scale"] == MX else "f32"
+    dtype = POWERS if values["b_scale"] == MX else values["scale"] or "f32"
     of_elements = values["a_scale"] is None
     of_b = scale_of("b", B_SCALES[values["b_scale"]], own, product.n, product.k, dtype)
     found = tuple(replace(of_b, operand=name, of_elements=of_elements) for name in product.operands[1:])

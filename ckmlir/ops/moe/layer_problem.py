@@ -181,7 +181,7 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
         _check_chained(values)
         # With inter=0 zeros are still weighted, and 0 times NaN is NaN: two products then, which sum as by default.
         chained, reduction = values["inter"] > 0, None
-    own = {name: values[name] for name in ("dtype", "b_dtype", "a_scale", "b_scale")}
+    own = {name: values[name] for name in ("dtype", "b_dtype", "a_scale", "b_scale", "scale")}
     common = {"t": t, "e": experts, "topk": topk, "unit": unit, **own, **preshuffled}
     of_first, of_second = first_sums(values), second_sums(values)
     listed = not chained and reduction != "atomic"

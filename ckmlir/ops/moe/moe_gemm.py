@@ -20,8 +20,9 @@ matrices, in f32.
 
 Beside A of f16 or bf16 B may be of fp4, i4 or u4 with `b_scale` alone: elements times their scales, in f32, are rounded
 to A's type on their way to LDS, as in `gemm_fp4`. With b_scale=mx, the default of fp4, these are the powers of two of
-MXFP4, exact in bf16; others are f32. Where such a scale is infinite, or 16 times one of integers beyond f32, or in bf16
-an element beyond 2^100, nothing is promised of the column; other elements below 2^-126 may count as zero.
+MXFP4, exact in bf16; others are f32, or what `scale` says. Where such a scale is infinite, or 16 times one of integers
+beyond f32, or in bf16 an element beyond 2^100, nothing is promised of the column; other elements below 2^-126 may count
+as zero.
 
 Sums over entries go through a workspace in a fixed order (`reduction=workspace`, with entries rounded to the type of C
 `rounded`), or memory adds them (`atomic`). Only entries that the list names are written and read: with `entry_ids` an
@@ -81,7 +82,7 @@ from ckmlir.ops.moe.experts_problem import (
     ExpertsProblem,
     read_experts,
 )
-from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, operator_of, smaller
+from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, SCALE, operator_of, smaller
 from ckmlir.ops.moe.listed_entries import OPERATOR as LISTED_ENTRIES
 from ckmlir.ops.moe.listed_entries import Problem as Named
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
@@ -133,6 +134,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
             tuple(A_SCALES),
         ),
         Choice("b_scale", None, "of each column of B, or 128, a scale for so much of K; mx: as of A", tuple(B_SCALES)),
+        SCALE,
         *(key for key in TYPE_KEYS if key.name == "out"),
         Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS[:2]),
         Pitch("lda", None, "elements from one row of array a to the next", minimum=1, of=("k",)),
