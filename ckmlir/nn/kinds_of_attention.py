@@ -20,7 +20,7 @@ from ckmlir.nn.attention import (
     written_rows,
 )
 from ckmlir.nn.attention_gradients import gradients_of
-from ckmlir.nn.attention_parts import slopes_of
+from ckmlir.nn.attention_parts import result_type, sinks_of, slopes_of
 from ckmlir.nn.cached_attention import dense
 from ckmlir.nn.calls import Call, beside, dtype_name
 from ckmlir.nn.given import Given
@@ -38,12 +38,13 @@ def sparse_attention(
     q: Any, k: Any, v: Any, block_map: Any = None, *, block_list: Any = None, block_counts: Any = None,
     deltas: bool = False, block_size: tuple[int, int] = (128, 128), pv_threshold: float | None = None,
     causal: bool = False, window: Sequence[int] = UNBOUNDED, scale: float | None = None, softcap: float = 0.0,
-    alibi_slopes: Any = None, layout: str = "bshd", return_lse: bool = False, out: Any = None, stream: object = None,
+    alibi_slopes: Any = None, sinks: Any = None, layout: str = "bshd", return_lse: bool = False, out: Any = None,
+    stream: object = None,
 ) -> Any:  # fmt: skip
     """`attention` where each block of queries attends to some blocks of keys alone.
 
     Args:
-        q, k, v, causal, window, scale, softcap, alibi_slopes, layout, return_lse, out: as for `attention`.
+        q, k, v, causal, window, scale, softcap, alibi_slopes, sinks, layout, return_lse, out: as for `attention`.
         block_map: (b, h, blocks of queries, blocks of keys), i8: not 0 where queries attend to the keys.
         block_list: instead of a map (b, h, blocks of queries, entries), i32: numbers of blocks of keys, that rise; with
             deltas the first number, then distances. block_counts: (b, h, blocks of queries), i32: entries that count.
@@ -81,10 +82,11 @@ def sparse_attention(
         "soft_cap": softcap or None,
     }  # fmt: skip
     shape = (*arrays["q"].shape[:3], arrays["v"].shape[3])
-    outputs = outputs_of(call, out, shape, arrays["q"].dtype, (b, h, rows) if return_lse else None)
+    result = result_type(arrays["q"], None, keys)
+    outputs = outputs_of(call, out, shape, result, (b, h, rows) if return_lse else None)
     keys |= written_key("o", outputs.given["o"], layout)
-    slopes = slopes_of(call, alibi_slopes, b, h, keys)
-    inputs = {**arrays, **lists, "slopes": slopes}
+    slopes, logits = slopes_of(call, alibi_slopes, b, h, keys), sinks_of(call, sinks, h, keys)
+    inputs = {**arrays, **lists, "slopes": slopes, "sink": logits}
     return outputs.of(call.run("sparse_attention", keys, inputs, outputs.given, varying=VARYING))
 
 

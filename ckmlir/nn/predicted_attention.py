@@ -16,7 +16,7 @@ from ckmlir.nn.attention import (
     written_key,
 )
 from ckmlir.nn.attention import VARYING as OF_ATTENTION
-from ckmlir.nn.attention_parts import slopes_of
+from ckmlir.nn.attention_parts import sinks_of, slopes_of
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given
 from ckmlir.nn.kinds_of_attention import GRANULARITIES, channel_scales
@@ -79,14 +79,14 @@ def sparge_attention(
     cdfthreshd: float = 0.98, simthreshd1: float = 0.6, thresholds: Any = None, smooth: bool = False,
     first: bool = False, pv_threshold: float | None = None, quantized: str | None = None, granularity: str = "block",
     v_scale: Any = None, dtype: str | None = None, causal: bool = False, window: Sequence[int] = UNBOUNDED,
-    scale: float | None = None, softcap: float = 0.0, alibi_slopes: Any = None, layout: str = "bshd",
-    return_lse: bool = False, out: Any = None, stream: object = None,
+    scale: float | None = None, softcap: float = 0.0, alibi_slopes: Any = None, sinks: Any = None,
+    layout: str = "bshd", return_lse: bool = False, out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """`attention` to the blocks of keys that `predict_blocks` finds for each block of queries: SpargeAttn; with
     `quantized` in front of `sage_attention`.
 
     Args:
-        q, k, v, causal, window, scale, softcap, alibi_slopes, layout, return_lse, out: as for `attention`.
+        q, k, v, causal, window, scale, softcap, alibi_slopes, sinks, layout, return_lse, out: as for `attention`.
         block_size: queries and keys of a block, powers of two, from 64 and 32.
         topk, cdfthreshd, simthreshd1, thresholds, smooth, first: as for `predict_blocks`.
         pv_threshold: as for `sparse_attention`.
@@ -113,7 +113,7 @@ def sparge_attention(
     inputs: dict[str, Given | None] = {**arrays, **of_values, **_thresholds(call, thresholds, keys)}
     outputs = outputs_of(call, out, shape, result, (b, h, rows) if return_lse else None)
     keys |= written_key("o", outputs.given["o"], layout)
-    inputs["slopes"] = slopes_of(call, alibi_slopes, b, h, keys)
+    inputs |= {"slopes": slopes_of(call, alibi_slopes, b, h, keys), "sink": sinks_of(call, sinks, h, keys)}
     name = "sparge_attention" if quantized is None else "sparge_sage_attention"
     return outputs.of(call.run(name, keys, inputs, outputs.given, varying=OF_ATTENTION))
 

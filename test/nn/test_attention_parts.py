@@ -67,6 +67,9 @@ def test_every_function_takes_sinks(put: Callable[[Array], Any]) -> None:
     assert_close(found, expected.reshape(-1, H, D))
     found = nn.attention_page_lists(rows, *cache, starts, [0, 1, 2], put(places), lengths, **given)
     assert_close(found, expected.reshape(-1, H, D))
+    everything = put(np.ones((B, H, 1, 1), np.int8))
+    assert_close(nn.sparse_attention(*map(put, (Q, K, V)), everything, **given), expected)
+    assert_close(nn.sparge_attention(*map(put, (Q, K, V)), topk=1.0, **given), expected)
 
 
 @pytest.mark.parametrize("shape", [None, *BIASES[1::3]])
