@@ -39,7 +39,7 @@ def ceil_div(number: int, divisor: int) -> int:
 def published(
     queries: list[int], keys: list[int], heads: int, units: int, block: tuple[int, int] = BLOCK
 ) -> Published:
-    """As CK Tile's host code partitions work in group mode, without a mask, and its device code goes through it."""
+    """As CK Tile's host code partitions work in group mode, whatever the mask, and its device code goes through it."""
     widths = [max(ceil_div(one, block[0]), 1) * block[0] for one in queries]
     counts = [ceil_div(one, block[1]) for one in keys]
     whole = sum(heads * width * count for width, count in zip(widths, counts, strict=True))
@@ -83,28 +83,36 @@ def blocks(*given: Any, **more: Any) -> tuple[BlockShares, Any]:
     return shares, arrays
 
 
+def in_order(places: int, mask: Mask) -> list[int]:
+    """The blocks of a head as they come: one behind the other, or under a mask even places from the front and odd ones
+    from the back."""
+    both = [one // 2 if one % 2 == 0 else places - 1 - one // 2 for one in range(places)]
+    return list(range(places)) if mask.kind == "none" else both
+
+
 def check(
     queries: list[int], keys: list[int], heads: int, workgroups: int, block: tuple[int, int], mask: str = "none",
     beside: int = BESIDE,
 ) -> None:  # fmt: skip
-    """Every block with every step once, in order, whole; a slot is one workgroup's, within bounds, and where no other
-    lies; and without a mask all is as published."""
+    """Every block once, whole, in order, and as published; a slot is one workgroup's, within bounds, and where no other
+    lies."""
     shares, arrays = blocks(queries, keys, heads, workgroups, block, mask, beside)
     costs, written = shares.costs(arrays), shares.written(arrays)
     counts = [ceil_div(one, block[1]) for one in keys]
     splits = costs[shares.sequences + 2 : shares.rows_at].tolist()
     work = [list(shares.work(arrays, one)) for one in range(workgroups)]
-    done = [(*one[:3], step) for own in work for one in own for step in one.steps]
-    assert [one for one in done if one[3] * block[0] < queries[one[0]]] == [
-        (number, head, place, step)
-        for number, count in enumerate(counts)
-        for head in range(heads)
-        for place in range(count)
-        for step in attending(shares.mask, queries[number], keys[number], block, place)
+    orders = [in_order(count, shares.mask) for count in counts]
+    expected = published(queries, keys, heads, workgroups, block)
+    assert splits == expected.splits
+    assert [[one[:4] for one in own] for own in work] == [
+        [(number, head, orders[number][place], slot) for number, head, place, slot in own] for own in expected.work
     ]
-    order = [one[:3] for own in work for one in own]
-    assert order == [(number, head, place) for number, count in enumerate(counts)
-                     for head in range(heads) for place in range(count)]  # fmt: skip
+    assert [(*one[:3], list(one.steps)) for own in work for one in own] == [
+        (number, head, place, attending(shares.mask, queries[number], keys[number], block, place))
+        for number, order in enumerate(orders)
+        for head in range(heads)
+        for place in order
+    ]
     owners: dict[tuple[int, int, int], int] = {}
     rows: dict[int, set[int]] = {}
     for workgroup, own in enumerate(work):
@@ -122,18 +130,8 @@ def check(
     ends = np.cumsum([queries[number] for number, _, _ in every]).tolist()
     assert [shares.place(costs, arrays, *one, 1) for one in every] == [0, *ends][: len(every)]
     assert len(every) <= shares.count and [0, *ends][-1] <= shares.elements(1)
-    if mask == "none":
-        expected = published(queries, keys, heads, workgroups, block)
-        assert [[one[:4] for one in own] for own in work] == expected.work
-        assert splits == expected.splits
-        used = [[slot for other, _, slot in owners if other == number] for number in range(len(queries))]
-        assert splits == [max(slots, default=-1) + 1 for slots in used]
-
-
-def some_lengths(random: Random) -> tuple[Any, ...]:
-    """Half of them without a mask."""
-    *lengths, mask, beside = drawn(random)
-    return (*lengths, random.choice((mask, "none")), beside)
+    used = [[slot for other, _, slot in owners if other == number] for number in range(len(queries))]
+    assert splits == [max(slots, default=-1) + 1 for slots in used]
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.full)])
@@ -141,7 +139,7 @@ def test_blocks_of_random_lengths(count: int) -> None:
     """Against what CK Tile publishes, and a list of all steps."""
     random = Random(23)
     for _ in range(count):
-        check(*some_lengths(random))
+        check(*drawn(random))
 
 
 def test_the_published_example() -> None:

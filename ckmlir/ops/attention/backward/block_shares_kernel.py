@@ -6,11 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ckmlir.lang import Scalar, ptr
-from ckmlir.ops.attention.backward.block_table import BlockShares
+from ckmlir.ops.attention.backward.block_table import alike, from_both_ends
 from ckmlir.ops.attention.backward.fmha_bwd_spec import FmhaBwdSpec
+from ckmlir.ops.attention.backward.key_blocks import KeyBlocks
 from ckmlir.ops.attention.backward.loop_kernel import Form
-from ckmlir.ops.attention.backward.shares_kernel import NUMBERS, Found, FoundSlot, Gathered, HeadSlots, Shared
-from ckmlir.ops.attention.backward.walks_kernel import Turn
+from ckmlir.ops.attention.backward.shares_kernel import (
+    NUMBERS,
+    Found,
+    FoundSlot,
+    Gathered,
+    HeadSlots,
+    Shared,
+    bounds_of,
+)
+from ckmlir.ops.attention.backward.walks_kernel import Turn, sides
 from ckmlir.ops.attention.loop.work_kernel import Side, Work
 
 BLOCK_SLOTS = {"written": ptr("i32"), **NUMBERS}
@@ -20,8 +29,6 @@ BLOCK_SLOTS = {"written": ptr("i32"), **NUMBERS}
 class SharedBlocks(Shared):
     """Workgroups that stay take the blocks of keys that begin in a range of their own. Turns hand on the slot's place
     among those of the head."""
-
-    least = BlockShares.least
 
     def arguments(self) -> dict[str, Any]:
         """See `Walk`."""
@@ -37,9 +44,9 @@ class SharedBlocks(Shared):
         """See `Shared`: slots have no rows before the launch."""
 
     def handed(self, spec: FmhaBwdSpec, share: Scalar, own: Scalar, low: Scalar, in_front: Found) -> list[Scalar]:
-        """See `Shared`. The first block is the one in front or that behind it, unless a head begins there."""
+        """See `Shared`. The first block is the one behind that in front, unless a head begins there."""
         away = own - in_front.first * spec.block[0] // share
-        return [away.minimum(low.equals(in_front.begin).select(in_front.place, in_front.place + 1))]
+        return [away.minimum(in_front.place + 1)]
 
     def slot(
         self, spec: FmhaBwdSpec, given: Any, q: Side, batch: Scalar, at: Found, own: Scalar, low: Scalar,
@@ -47,6 +54,20 @@ class SharedBlocks(Shared):
     ) -> FoundSlot:  # fmt: skip
         """See `Shared`."""
         return slots_by_places(spec, given, q, batch, at.head).at(handed[0])
+
+    def blocks(self, spec: FmhaBwdSpec, given: Any, batch: Scalar) -> KeyBlocks:
+        """See `Shared`."""
+        q, k = sides(spec, given, batch)
+        return alike(given.costs.scalar(batch), q.length, k.length, spec.block)
+
+    def part(
+        self, spec: FmhaBwdSpec, given: Any, q: Side, k: Side, at: Found, ends: Sequence[Scalar]
+    ) -> tuple[Scalar, list[Scalar]]:
+        """See `Shared`: all steps of the block that comes there."""
+        bounds = bounds_of(spec.mask, given, q.length, k.length, varied=spec.varied)
+        blocks = KeyBlocks.of(0, 0, q.length, k.length, spec.block, bounds)
+        place = at.place if bounds is None else from_both_ends(at.place, blocks.count)
+        return place, [blocks.low(place), blocks.high(place)]
 
     def turn(
         self, spec: FmhaBwdSpec, given: Any, form: Form, own: Scalar, at: Found, ends: Sequence[Scalar],

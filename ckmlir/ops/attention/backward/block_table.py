@@ -2,20 +2,20 @@
 
 This is the partition of CK Tile's persistent deterministic schedule of group mode, `ranges=blocks` of `fmha_bwd`; what
 workgroups do is otherwise as `slot_table` has it. A block costs as many rows as its sequence has queries, in whole
-blocks, and one block where there are none, so that its dK and dV become zeros. Ranges have ceil(cost / workgroups)
-rows each; a range begins with the first block that begins in it, and no block is cut, so that no dK or dV has pieces.
+blocks, whatever the mask is, and one block where there are none, so that its dK and dV become zeros. Ranges have
+ceil(cost / workgroups) rows each; a range begins with the first block that begins in it, and no block is cut, so that
+no dK or dV has pieces. Under a mask blocks come from both ends of a head in turn, which evens them out.
 
 A workgroup that begins `within` rows behind the begin of a head has slot ceil(within / max(rows of a block, rows of a
 range)) there, by CK Tile's formula, and slot 0 in heads that it begins. Both quotients are known without dividing: by
 the rows of a range it is the workgroup's distance from the one whose range has the head's first row, by those of a
 block the place of the block that it begins with, and their minimum has the larger divisor. Of two workgroups with work
 in a head the later one is farther away and begins with a later block, so its slot is another one, and it needs no
-clamp: no block's place is beyond the last. Under a mask, too, where blocks cost the steps that attend to them and what
-they are worth `beside`, and ranges begin as `key_blocks.boundary` has it.
+clamp: no block's place is beyond the last.
 
-A sequence has as many slots for each head as its head with most, by the last workgroup that begins within it; under a
-mask no fewer. They follow each other without gaps: sequences, heads, slots, rows. Packed for kernels are, besides what
-`Shares.costs` has, for each sequence the slots of a head, and the rows and the slots in front of it.
+A sequence has as many slots for each head as its head with most, by the last workgroup that begins within it. They
+follow each other without gaps: sequences, heads, slots, rows. Packed for kernels are, besides what `Shares.costs` has,
+for each sequence the slots of a head, and the rows and the slots in front of it.
 
 With w workgroups and h heads the distance is less than cost of a head / length of ranges + 1. The sum of heads' costs
 is at most w ranges. So all slots have at most 2h · queries + w · longest rows; by places, h · queries · blocks.
@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ckmlir.ops.attention.backward.key_blocks import KeyBlocks, blocks_of, smaller
+from ckmlir.ops.attention.backward.key_blocks import KeyBlocks, blocks_of, larger, smaller
 from ckmlir.ops.attention.backward.slot_table import Shares
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
@@ -40,23 +40,43 @@ from ckmlir.ops.scalars import ceil_div, i32
 BLOCKS = "blocks"
 
 
-def distance(blocks: KeyBlocks, head: Any, unit: int, share: Any) -> Any:
-    """How many workgroups the last one that begins within a head is behind the one that has its first step."""
+def alike(begin: Any, queries: Any, keys: Any, block: tuple[int, int]) -> KeyBlocks:
+    """The blocks of a sequence as they are counted, all alike, from where it begins on."""
+    return KeyBlocks.of(0, begin, larger(queries, 1), keys, block, None)
+
+
+def last_slot(blocks: KeyBlocks, head: Any, unit: int, share: Any) -> Any:
+    """That of the last workgroup that begins within a head."""
     begin = blocks.first(head)
-    last = begin + blocks.before(blocks.count - 1) + blocks.beside
-    return last * unit // share - begin * unit // share
+    last = begin + blocks.before(blocks.count - 1)
+    return smaller(last * unit // share - begin * unit // share, blocks.count - 1)
+
+
+def from_both_ends(place: Any, count: Any) -> Any:
+    """The block that comes at a place: the first, the last, the second, and so on."""
+    half = place // 2
+    return half + (place - half * 2) * (count - 1 - half * 2)
 
 
 class BlockShares(Shares, frozen=True):
     """A problem's work, whole blocks of keys for a fixed number of workgroups."""
 
     ranges: ClassVar[str] = BLOCKS
-    least: ClassVar[int] = 1
 
     @classmethod
-    def worth(cls, mask: Mask, beside: int) -> int:
-        """See `Shares`: nothing where blocks of a sequence cost the same."""
-        return 0 if mask.kind == "none" else beside
+    def worth(cls, beside: int) -> int:
+        """See `Shares`: nothing is counted besides."""
+        return 0
+
+    @property
+    def counted_mask(self) -> str:
+        """See `Shares`."""
+        return "none"
+
+    @property
+    def dearest(self) -> int:
+        """See `Shares`."""
+        return max(super().dearest, 1)
 
     @property
     def unit(self) -> int:
@@ -131,8 +151,19 @@ class BlockShares(Shares, frozen=True):
         blocks = self.blocks(costs, arrays, number)
         if not blocks.count:
             return 0
-        most = distance(blocks, np.arange(self.heads), self.unit, int(costs[self.sequences + 1])).max()
-        return int(smaller(most, blocks.count - 1)) + 1
+        return int(last_slot(blocks, np.arange(self.heads), self.unit, int(costs[self.sequences + 1])).max()) + 1
+
+    def _blocks(self, begin: Any, queries: Any, keys: Any) -> KeyBlocks:
+        return alike(begin, queries, keys, self.block)
+
+    def _part(
+        self, arrays: Mapping[str, Array], number: int, place: int, within: tuple[int, int]
+    ) -> tuple[int, range]:
+        """See `Shares`: all steps of the block that comes there."""
+        sq, sk = (side.of(arrays, number)[1] for side in (self.queries, self.keys))
+        blocks = KeyBlocks.of(0, 0, sq, sk, self.block, self._bounds(sq, sk))
+        at = place if self.mask.kind == "none" else from_both_ends(place, int(blocks.count))
+        return at, range(int(blocks.low(at)), int(blocks.high(at)))
 
     def _begin(self, workgroup: int, share: int) -> int:
         """See `Shares`: no block begins within a step."""
@@ -172,6 +203,6 @@ def shares_by(
 ) -> Shares:  # fmt: skip
     """Shares with ranges of a kind; `beside` as `Shares.worth` has it. Raises RequestError."""
     kind = KINDS[ranges]
-    shares = kind(sequences, heads, queries, keys, block, workgroups, mask, kind.worth(mask, beside))
+    shares = kind(sequences, heads, queries, keys, block, workgroups, mask, kind.worth(beside))
     shares.check()
     return shares

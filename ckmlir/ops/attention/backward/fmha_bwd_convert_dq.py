@@ -46,8 +46,7 @@ class Problem(SlotsProblem, frozen=True):
     @property
     def fields(self) -> dict[str, Any]:
         """See `SlotsProblem`: where slots lie in the order of heads, no mask says which."""
-        mask = {"mask": "none"} if self.shares.ranges == BLOCKS else {}
-        return {**super().fields, "ranges": self.shares.ranges, **mask}
+        return {**super().fields, "ranges": self.shares.ranges, "mask": self.shares.counted_mask}
 
     @property
     def elements(self) -> int:

@@ -94,7 +94,8 @@ class Costs(Operator[Shares, CostsSpec]):
     def kernels(self, target: Target) -> list[CostsSpec]:
         return [
             CostsSpec(block, (word, word), mask, ranges)
-            for block in BLOCKS.values() for word in UNPAGED for mask in ("none", "causal") for ranges in KINDS
+            for block in BLOCKS.values() for word in UNPAGED
+            for mask, ranges in (("none", "steps"), ("causal", "steps"), ("none", "blocks"))
         ]  # fmt: skip
 
     def arrays(self, problem: Shares) -> tuple[ArraySpec, ...]:
@@ -120,8 +121,8 @@ class Costs(Operator[Shares, CostsSpec]):
     def launch(self, problem: Shares, spec: CostsSpec, target: Target) -> Launch:
         sizes = (problem.sequences, problem.heads, problem.queries.longest, problem.keys.longest)
         numbers = map(i32, (*sizes, problem.working, problem.beside))
-        arguments = (*spec.lists, "costs", *numbers, *problem.bounding)
-        return Launch((1, 1, 1), (WAVE_SIZE, 1, 1), arguments)
+        bounding = problem.bounding if spec.mask != "none" else ()
+        return Launch((1, 1, 1), (WAVE_SIZE, 1, 1), (*spec.lists, "costs", *numbers, *bounding))
 
 
 def read_shares(values: Mapping[str, Any]) -> Shares:
@@ -140,7 +141,7 @@ def unknown_places(spec: Any) -> list[Reason]:
 
 
 def _fields(problem: Shares) -> dict[str, Any]:
-    return {"block": problem.block, "sequences": problem.words, "mask": problem.mask.kind,
+    return {"block": problem.block, "sequences": problem.words, "mask": problem.counted_mask,
             "ranges": problem.ranges}  # fmt: skip
 
 

@@ -23,7 +23,14 @@ from ckmlir.lang import (
 from ckmlir.ops.attention.backward.fmha_bwd_convert_dq_kernel import VECTOR
 from ckmlir.ops.attention.backward.fmha_bwd_join import JoinSpec
 from ckmlir.ops.attention.backward.key_blocks import boundary
-from ckmlir.ops.attention.backward.shares_kernel import NUMBERS, block_at, bounding, sequence_before, slot_of_piece
+from ckmlir.ops.attention.backward.shares_kernel import (
+    NUMBERS,
+    block_at,
+    bounding,
+    key_blocks,
+    sequence_before,
+    slot_of_piece,
+)
 from ckmlir.ops.attention.backward.slots_operator import WAVES
 from ckmlir.ops.attention.backward.walks_kernel import sides
 from ckmlir.ops.attention.loop.heads_kernel import rows_of_head
@@ -44,7 +51,7 @@ def build(spec: JoinSpec, target: Target) -> Kernel:
         cost = own * share
         exit_unless(cost < costs.scalar(given.sequences))
         batch = sequence_before(given, cost)
-        at = block_at(spec, given, batch, cost - 1, varied=True)
+        at = block_at(key_blocks(spec, given, batch), cost - 1)
         exit_unless(boundary(cost, at.begin, at.end, given.beside, given.uncut).equals(cost))
         exit_unless(cost < at.end)
         exit_unless(boundary(cost - share, at.begin, at.end, given.beside, given.uncut).equals(at.begin))

@@ -112,6 +112,13 @@ class KeyBlocks(Struct, frozen=True):
             return 0
         return smaller(larger(place * self.ratio + self.lowest, 0), self.steps)
 
+    def high(self, place: Any) -> Any:
+        """The end of a block's steps."""
+        if self.highest is None:
+            return self.steps
+        end = smaller(larger(place * self.ratio + self.highest, 0), self.steps)
+        return end if self.wide is None else chosen(place < self.wide, self.steps, end)
+
     def before(self, place: Any) -> Any:
         """What the blocks of a head in front of one cost."""
         highs = place * self.steps

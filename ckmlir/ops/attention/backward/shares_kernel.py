@@ -96,13 +96,7 @@ class Piece(Turn, frozen=True):
 class Shared:
     """Workgroups that stay take the steps in a range of their own. Their parts of dQ gather in a slot of their own in
     each head: the first piece that reaches a row stores it. Elements of a slot are always the same lane's, so that
-    their sums have an order.
-
-    Attributes:
-        least: queries that a sequence is counted with at least.
-    """
-
-    least = 0
+    their sums have an order."""
 
     def arguments(self) -> dict[str, Any]:
         """See `Walk`."""
@@ -129,6 +123,16 @@ class Shared:
         """That of a block's head; `handed` on is 0 from the head's first block on."""
         return slot_of_head(spec, given, q, batch, at.head, own, low > at.first)
 
+    def blocks(self, spec: FmhaBwdSpec, given: Any, batch: Scalar) -> KeyBlocks:
+        """Those of a sequence as they are counted."""
+        return key_blocks(spec, given, batch, varied=spec.varied)
+
+    def part(
+        self, spec: FmhaBwdSpec, given: Any, q: Side, k: Side, at: Found, ends: Sequence[Scalar]
+    ) -> tuple[Scalar, list[Scalar]]:
+        """Which block of keys it is that has a place among those of a head, and its steps between two costs."""
+        return at.place, [(one - at.begin - given.beside).maximum(0) + at.low for one in ends]
+
     def turn(
         self, spec: FmhaBwdSpec, given: Any, form: Form, own: Scalar, at: Found, ends: Sequence[Scalar],
         queries: Sequence[Scalar],
@@ -154,7 +158,7 @@ class Shared:
         begin = self.begin(spec, own, share)
         exit_unless(begin < total)
         begun = sequence_before(given, begin, listed)
-        in_front = block_at(spec, given, begun, (begin - 1).maximum(0), varied=spec.varied, least=self.least)
+        in_front = block_at(self.blocks(spec, given, begun), (begin - 1).maximum(0))
         low = boundary(begin, in_front.begin, in_front.end, given.beside, given.uncut)
         within = (low > in_front.begin) & (low < in_front.end)
         until = self.begin(spec, own + 1, share)
@@ -170,7 +174,7 @@ class Shared:
             batch, at = self._block_of(spec, given, sequence, turn.carried[behind:], cost)
             q, k = sides(spec, given, batch)
             end = (until < at.end).select(boundary(until, at.begin, at.end, given.beside, given.uncut), at.end)
-            steps = ((one - at.begin - given.beside).maximum(0) + at.low for one in (cost, end))
+            place, steps = self.part(spec, given, q, k, at, (cost, end))
             queries = [one * form.queries for one in steps]
             handed = [cost.equals(at.first).select(0, one) for one in turn.carried[5:behind]]
             slot = self.slot(spec, given, q, batch, at, own, low, handed)
@@ -179,7 +183,7 @@ class Shared:
             after = joined(form, sink, queries[0], queries[1])
             turn_of = self.turn(spec, given, form, own, at, (cost, end), queries)
             note(given.written, slot.place, after)
-            work = Work(at.place * form.keys, OneHead(at.head), at.head // given.ratio, batch, q, k, given.sk)
+            work = Work(place * form.keys, OneHead(at.head), at.head // given.ratio, batch, q, k, given.sk)
             body(turn_of(work, sink))
             turn.carry(batch, end, until - end - given.beside, *after, *handed, *(0 for _ in known[behind:]))
 
@@ -190,7 +194,7 @@ class Shared:
 
         def following(sequence: Scalar) -> tuple[Scalar, Found]:
             batch = _following(given, sequence, cost)
-            return batch, block_at(spec, given, batch, cost, varied=spec.varied, least=self.least)
+            return batch, block_at(self.blocks(spec, given, batch), cost)
 
         if not known:
             return following(sequence)
@@ -256,9 +260,8 @@ def costs_of(given: Any) -> Listed:
     return Listed(given.costs, given.sequences, WAVES)
 
 
-def block_at(spec: Any, given: Any, batch: Scalar, cost: Scalar, *, varied: bool, least: int = 0) -> Found:
-    """The block that a cost within a sequence lies in; see `bounds_of` and `Shared`."""
-    blocks = key_blocks(spec, given, batch, varied=varied, least=least)
+def block_at(blocks: KeyBlocks, cost: Scalar) -> Found:
+    """The block that a cost within a sequence lies in."""
     head = blocks.head_at(cost)
     first = blocks.first(head)
     place = _last(lambda one: blocks.before(one) <= cost - first, blocks.count)
@@ -338,9 +341,8 @@ def slots_by_workgroups(spec: Any, given: Any, q: Side, batch: Scalar, head: Sca
     return HeadSlots((blocks.count > 0).select((end - 1) // share - begun + 1, 0), at)
 
 
-def key_blocks(spec: Any, given: Any, batch: Scalar, *, varied: bool = True, least: int = 0) -> KeyBlocks:
-    """Those of a sequence, of `spec.block` queries and keys."""
+def key_blocks(spec: Any, given: Any, batch: Scalar, *, varied: bool = True) -> KeyBlocks:
+    """Those of a sequence, of `spec.block` queries and keys; see `bounds_of`."""
     q, k = sides(spec, given, batch)
     bounds = bounds_of(spec.mask, given, q.length, k.length, varied=varied)
-    queries = q.length.maximum(least) if least else q.length
-    return KeyBlocks.of(given.beside, given.costs.scalar(batch), queries, k.length, spec.block, bounds)
+    return KeyBlocks.of(given.beside, given.costs.scalar(batch), q.length, k.length, spec.block, bounds)

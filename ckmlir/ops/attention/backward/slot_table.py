@@ -32,7 +32,7 @@ import numpy as np
 from msgspec import Struct
 
 from ckmlir.ops.arrays import ArraySpec
-from ckmlir.ops.attention.backward.key_blocks import Bounds, KeyBlocks, blocks_of, boundary, larger, steps_of
+from ckmlir.ops.attention.backward.key_blocks import Bounds, KeyBlocks, blocks_of, boundary, steps_of
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
@@ -88,8 +88,6 @@ class Shares(Struct, frozen=True):
 
     ranges: ClassVar[str] = "steps"
     """What they end behind, a key of requests."""
-    least: ClassVar[int] = 0
-    """Queries that a sequence is counted with at least."""
     sequences: int
     heads: int
     queries: Rows
@@ -100,9 +98,14 @@ class Shares(Struct, frozen=True):
     beside: int = BESIDE
 
     @classmethod
-    def worth(cls, mask: Mask, beside: int) -> int:
+    def worth(cls, beside: int) -> int:
         """What is `beside` where loading and leaving a block is worth so many steps."""
         return beside
+
+    @property
+    def counted_mask(self) -> str:
+        """That by which blocks cost what they do."""
+        return self.mask.kind
 
     @property
     def unit(self) -> int:
@@ -156,7 +159,7 @@ class Shares(Struct, frozen=True):
     @property
     def dearest(self) -> int:
         """What no block costs more than."""
-        return int(steps_of(max(self.queries.longest, self.least), self.block)) + self.beside
+        return int(steps_of(self.queries.longest, self.block)) + self.beside
 
     @property
     def count(self) -> int:
@@ -220,11 +223,13 @@ class Shares(Struct, frozen=True):
         return self._blocks(int(costs[number]), sq, sk)
 
     def _blocks(self, begin: Any, queries: Any, keys: Any) -> KeyBlocks:
-        bounds = None
-        if self.bounding:
-            y, x, *_, corner = (int(one) for one in self.bounding)
-            bounds = Bounds.of(self.mask.kind, y, x, corner, self.mask.sink, queries, keys)
-        return KeyBlocks.of(self.beside, begin, larger(queries, self.least), keys, self.block, bounds)
+        return KeyBlocks.of(self.beside, begin, queries, keys, self.block, self._bounds(queries, keys))
+
+    def _bounds(self, queries: Any, keys: Any) -> Bounds | None:
+        if not self.bounding:
+            return None
+        y, x, *_, corner = (int(one) for one in self.bounding)
+        return Bounds.of(self.mask.kind, y, x, corner, self.mask.sink, queries, keys)
 
     def work(self, arrays: Mapping[str, Array], workgroup: int) -> Iterator[Piece]:
         """What a workgroup does, in order."""
@@ -236,11 +241,19 @@ class Shares(Struct, frozen=True):
         while cost < high:
             number, head, place, first, begin, end = self._find(costs, arrays, cost)
             until = min(end, high)
-            before = int(self.blocks(costs, arrays, number).low(place))
-            steps = (before + max(one - begin - self.beside, 0) for one in (cost, until))
             slot = self._slot(costs, arrays, workgroup, low, first)
-            yield Piece(number, head, place, slot, range(*steps))
+            at, steps = self._part(arrays, number, place, (cost - begin, until - begin))
+            yield Piece(number, head, at, slot, steps)
             cost = until
+
+    def _part(
+        self, arrays: Mapping[str, Array], number: int, place: int, within: tuple[int, int]
+    ) -> tuple[int, range]:
+        """Of the block that has a place among those of a head: which block of keys it is, and the steps between two
+        costs behind its begin."""
+        sq, sk = (side.of(arrays, number)[1] for side in (self.queries, self.keys))
+        low = int(self._blocks(0, sq, sk).low(place))
+        return place, range(*(low + max(one - self.beside, 0) for one in within))
 
     def _begin(self, workgroup: int, share: int) -> int:
         """The cost at which a workgroup's range would begin."""
