@@ -64,8 +64,8 @@ def attention(
         softcap: scores are at most this, by a tanh; 0: no such bound.
         alibi_slopes: (h,), or (b, h) with slopes of each sequence, f32.
         sinks: (h,), f32, a logit of each head that joins its sums of exponentials, as gpt-oss has them.
-        bias: (sq, sk), (h, sq, sk) or (b, h, sq, sk), of q's type (f32 beside fp8), added to the scaled scores, as
-            an `attn_mask` of PyTorch's that has numbers.
+        bias: (sq, sk), (h, sq, sk) or (b, h, sq, sk), of which b and h may be 1, added to the scaled scores, as an
+            `attn_mask` of PyTorch's that has numbers; of q's type, beside fp8 f32.
         q_scale, k_scale, v_scale: of fp8, (b, h), (b, hk) and (b, hk), f32: what the elements of each head stand for is
             that times them; None: for themselves.
         dtype: of the result, by default q's; beside fp8 bf16, f16 or f32, by default bf16.

@@ -33,23 +33,24 @@ def sinks_of(call: Call, sinks: Any, heads: int, keys: dict[str, object]) -> Giv
 def bias_of(
     call: Call, bias: Any, sizes: tuple[int, int, int, int], dtype: str, keys: dict[str, object]
 ) -> Given | None:
-    """A bias of scores, noted among the keys: of queries and keys, of heads too, or of all `sizes`; of Q's `dtype`, but
-    of f32 beside 8 bits. It may have dimensions of 1 in front. Raises DeviceError for another one."""
+    """A bias of scores, noted among the keys: (sq, sk), (h, sq, sk) or (b, h, sq, sk), of which b and h may be 1; of
+    Q's `dtype`, beside 8 bits of f32. Raises DeviceError for another one.
+
+    Args:
+        sizes: b, h, sq, sk.
+    """
     if bias is None:
         return None
     given = call.read("bias", bias).require(dtype="f32" if dtype == OCTETS else dtype).contiguous()
-    shape = given.shape
-    while len(shape) > 2 and shape[0] == 1:
-        shape = shape[1:]
-    if len(shape) not in KINDS_OF_BIAS or shape != sizes[-len(shape) :]:
-        right = f"expected {sizes[2:]}, {sizes[1:]} or {sizes}: for all heads, for each, or for each of each batch"
+    shape = (1,) * (4 - given.ndim) + given.shape
+    b, h, sq, sk = sizes
+    kinds = {"one": (1, 1, sq, sk), "head": (1, h, sq, sk), "sequence": (b, 1, sq, sk), "batch": sizes}
+    kind = next((kind for kind, one in kinds.items() if shape == one), None)
+    if kind is None:
+        right = f"expected {sizes[2:]}, {sizes[1:]} or {sizes}, of which batches and heads may be 1"
         raise DeviceError(f"bias: shape {given.shape}; {right}")
-    keys["bias"] = KINDS_OF_BIAS[len(shape)]
-    return given.reshaped(*(1,) * (4 - len(shape)), *shape)
-
-
-KINDS_OF_BIAS = {2: "one", 3: "head", 4: "batch"}
-"""What operators call a bias of so many dimensions."""
+    keys["bias"] = kind
+    return given.reshaped(*shape)
 
 
 def scales_of(

@@ -82,6 +82,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"sq": 40, "sk": 150, "d": 64, "h": 2, "hk": 1, "dtype": "f32", "mask": "top_left"}),
     ("gfx90a", {"sq": 70, "sk": 133, "d": 32, "h": 2, "bias": "batch", "dbias": 1, "b": 2,
                 "mask": "window:10,3,40"}),
+    ("gfx950", {"sq": 37, "sk": 71, "d": 32, "h": 3, "bias": "sequence", "dbias": 1, "b": 2, "mask": "top_left"}),
     ("gfx950", {**GROUP, "d": 64, "h": 2, "hk": 1, "dropout": 0.3, "seeds": "memory", "mask": "top_left"}),
     ("gfx942", {"sq": 37, "sk": 71, "d": 32, "h": 2, "b": 2, "dropout": 0.3, "bias": "one", "dbias": 1,
                 "layout": "bshd"}),

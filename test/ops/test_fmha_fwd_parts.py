@@ -41,6 +41,7 @@ CASES: list[tuple[str, Keys]] = [
     ("gfx942", {**BATCH, "bias": "one", "bias_stride": 160}),
     ("gfx90a", {"h": 2, "sq": 128, "sk": 192, "bias": "head", "bias_stride": 200, "dtype": "bf16"}),  # whole blocks
     ("gfx950", {**BATCH, "bias": "batch", "b": 2, "sk": 136, "schedule": "qr_async_ping_pong"}),
+    ("gfx90a", {**BATCH, "bias": "sequence", "b": 3, "mask": "top_left"}),
     ("gfx942", {**BATCH, "sink": 1, "dtype": "fp8"}),
     ("gfx950", {"sk": 1, "alibi": "head", "sink": 1, "dtype": "fp8"}),  # weights below half of fp8's least number
     ("gfx90a", {**BATCH, "sink": 1, "mask": "window:20,5,70", "alibi": "head"}),
@@ -302,6 +303,7 @@ def test_arrays_that_no_sequences_have(
     ({"mode": "group", "seqlens_q": "5", "seqlens_k": "5", "sq": 4}, "sq=4: a sequence has 5"),
     ({"mode": "group", "seqlens_q": "5", "seqlens_k": "5", "v_layout": "columns"}, "v_layout=columns: in group"),
     ({"mode": "group", "seqlens_q": "5", "seqlens_k": "5", "bias": "batch"}, "bias=batch: in group mode"),
+    ({"mode": "group", "seqlens_q": "5", "seqlens_k": "5", "bias": "sequence"}, "bias=sequence: in group mode"),
     ({"mode": "group", "seqlens_q": "2147483647,1", "seqlens_k": "5,5"}, "more than 2147483647 rows together"),
     ({"seqlens_q": "5,-1"}, "seqlens_q=5,-1: -1 is among them"),
     ({"seqlens_q": "5", "sq": 4}, "seqlens_q=5: a sequence of 5; expected at most sq=4"),

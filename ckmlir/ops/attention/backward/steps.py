@@ -224,5 +224,5 @@ def workspaces_of(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -
     if problem.sink:
         found.append(Workspace("sink_parts", 4 * whole.b * ceil_div(whole.sq, QUERIES) * whole.h))
     if wanted and wanted.count > 1:
-        found.append(Workspace("dbias_parts", 4 * wanted.count * wanted.distance))
+        found.append(Workspace("dbias_parts", 4 * wanted.heads * wanted.slopes))
     return tuple(found)

@@ -67,8 +67,8 @@ def sum_of_slopes(wanted: BiasGradient) -> SumProblem:
     """The gradient of a bias: the sum over batches and heads that share it."""
     lengths, axes = wanted.bias.lengths, (0, 1, 2, 3)
     rows = tuple(math.prod(lengths[axis + 1 :]) for axis in axes)
-    strides = (wanted.distance, *rows)
-    sums = Operand("acc_parts", "f32", (wanted.count, *lengths), strides, (1, 2, 3, 4))
+    batch = wanted.heads // lengths[0] * wanted.slopes if lengths[0] > 1 else rows[0]
+    sums = Operand("acc_parts", "f32", (wanted.count, *lengths), (wanted.distance, batch, *rows[1:]), (1, 2, 3, 4))
     return SumProblem(
         wanted.count, lengths, (sums,), (), Operand("c", wanted.bias.dtype, lengths, rows, axes), "", 1.0, 1.0
     )

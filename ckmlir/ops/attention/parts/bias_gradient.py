@@ -59,6 +59,11 @@ class BiasGradient(Part):
         return math.prod(self.bias.lengths[1:])
 
     @property
+    def slopes(self) -> int:
+        """Elements of a head's dS."""
+        return math.prod(self.bias.lengths[2:])
+
+    @property
     def stored(self) -> str:
         """The dtype that the kernel writes."""
         return self.bias.dtype if self.count == 1 else "f32"
