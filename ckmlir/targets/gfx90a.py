@@ -26,6 +26,7 @@ TARGET = Target(
     lds_bytes=64 * 1024,  # CDNA2 ISA, "Local Data Share"
     memory_bytes=963.8,  # AMD Instinct MI250X data sheet: 3276.8 GB/s of two dies, 1700 MHz
     l2_bytes=4096.0,  # AMD CDNA 2 white paper: 32 channels of 128 bytes
+    memory_latency=570,  # te42kyfo/gpu-benches, gpu-latency/mi210.txt: 570 to 580 cycles on an MI210
     lds_granule=512,  # LLVM getLdsDwGranularity: 128 dwords
     lds_accesses=(*cdna.LDS_READS_32_BANKS, *cdna.LDS_WRITES),  # 32 banks of 4 bytes: CDNA2 ISA, "LDS"
     buffer_immediate=cdna.BUFFER_IMMEDIATE,

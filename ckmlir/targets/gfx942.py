@@ -39,6 +39,7 @@ TARGET = Target(
     lds_bytes=64 * 1024,  # CDNA3 ISA, "Local Data Share"
     memory_bytes=2523.8,  # AMD Instinct MI300X data sheet: 5.3 TB/s, 2100 MHz
     l2_bytes=16384.0,  # AMD CDNA 3 white paper: 16 channels of 128 bytes on each of 8 dies
+    memory_latency=760,  # assumed, as by the model of time
     lds_granule=512,  # LLVM getLdsDwGranularity: 128 dwords
     lds_accesses=(*cdna.LDS_READS_32_BANKS, *cdna.LDS_WRITES),  # 32 banks of 4 bytes: CDNA3 ISA, "LDS"
     buffer_immediate=cdna.BUFFER_IMMEDIATE,

@@ -66,6 +66,7 @@ TARGET = Target(
     lds_bytes=160 * 1024,  # CDNA4 ISA, "Local Data Share"
     memory_bytes=3333.3,  # AMD Instinct MI355X data sheet: 8 TB/s, 2400 MHz
     l2_bytes=16384.0,  # assumed to be the MI300X's
+    memory_latency=870,  # assumed, as by the model of time
     lds_granule=1280,  # LLVM getLdsDwGranularity: 320 dwords
     lds_accesses=(*LDS_READS, *cdna.LDS_WRITES),
     buffer_immediate=cdna.BUFFER_IMMEDIATE,

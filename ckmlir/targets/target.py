@@ -77,6 +77,8 @@ class Target(Struct, frozen=True, dict=True):
     """Bytes that memory gives all compute units in a cycle, at most."""
     l2_bytes: float
     """Bytes that the L2 caches of all dies give them in a cycle, at most."""
+    memory_latency: int
+    """Cycles until memory gives what was asked for, with no other request on its way."""
     lds_granule: int
     """LDS is allocated in multiples of this many bytes."""
     lds_accesses: tuple[LdsAccess, ...]

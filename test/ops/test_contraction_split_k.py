@@ -239,7 +239,7 @@ def test_parts_by_default() -> None:
     assert sink(m=16, n=1024, k=8192)[0] == "partial"
     assert sink(m=64, n=512, k=8192, dtype="f32") == ("partial", 19)
     assert sink(m=64, n=1024, k=4096, dtype="f32") == ("partial", 8)
-    assert sink(m=64, n=4096, k=4096, dtype="f32") == ("partial", 2)  # LDS holds one workgroup with two buffers
+    assert sink(m=64, n=4096, k=4096, dtype="f32") == ("partial", 4)
     assert sink(m=28, n=8192, k=1536, dtype="f32") == ("store", 1)
     assert sink(m=28, n=384, k=4096, split_k=1) == ("store", 1)
     assert sink(m=28, n=384, k=4096, reduction="atomic")[0] == "atomic"

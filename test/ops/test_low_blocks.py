@@ -10,7 +10,7 @@ import pytest
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.low_blocks import LowBlocks, is_few, is_low, low_blocks
+from ckmlir.ops.contraction.low_blocks import LOOPS, LowBlocks, is_few, is_low, low_blocks
 from ckmlir.runtime.timing import model_kernels
 from ckmlir.sim.timing.parameters import load
 from ckmlir.targets import get_target
@@ -32,17 +32,17 @@ def cycles(chip: str, keys: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize(("chip", "keys", "block", "parts", "schedule"), [
-    ("gfx90a", {"m": 1, "n": 1024, "k": 4096, "dtype": "f32"}, (16, 64, 64), 6, "compv4"),
+    ("gfx90a", {"m": 1, "n": 1024, "k": 4096, "dtype": "f32"}, (16, 64, 64), 5, "v4"),
     ("gfx90a", {"m": 64, "n": 4096, "k": 4096}, (64, 64, 128), 1, "compv4"),  # B is read once
     ("gfx90a", {"m": 64, "n": 8192, "k": 1536, "dtype": "i8"}, (32, 32, 256), 1, "compv3"),  # LDS for many workgroups
     ("gfx942", {"m": 28, "n": 1024, "k": 4093}, (16, 64, 128), 8, "compv3"),  # narrow loads
     ("gfx90a", {"m": 64, "n": 384, "k": 1536}, (32, 32, 128), 4, "v4"),
     ("gfx90a", {"m": 16, "n": 384, "k": 1536, "dtype": "i8"}, (16, 16, 256), 1, "compv3"),  # parts would save little
-    ("gfx942", {"m": 64, "n": 1024, "k": 4096, "dtype": "f32"}, (32, 32, 64), 8, "compv4"),
+    ("gfx942", {"m": 64, "n": 1024, "k": 4096, "dtype": "f32"}, (32, 64, 64), 8, "compv4"),
     ("gfx942", {"m": 28, "n": 2048, "k": 2048, "dtype": "fp8"}, (16, 16, 256), 1, "v4"),
     ("gfx942", {"m": 64, "n": 1024, "k": 4096, "split_k": 1}, (16, 16, 128), 1, "v4"),  # as is best with one part
-    ("gfx942", {"m": 64, "n": 64, "k": 65536}, (64, 64, 64), 86, "v4"),  # one block
-    ("gfx950", {"m": 64, "n": 384, "k": 1536, "dtype": "f32"}, (32, 32, 64), 8, "compv3"),
+    ("gfx942", {"m": 64, "n": 64, "k": 65536}, (64, 64, 64), 79, "v4"),  # one block
+    ("gfx950", {"m": 64, "n": 384, "k": 1536, "dtype": "f32"}, (16, 32, 64), 8, "compv3"),
     ("gfx950", {"m": 64, "n": 4096, "k": 4096}, (64, 64, 128), 4, "v4"),
     # Fewer blocks of 128 x 128 than compute units: smaller ones, or other parts of K.
     ("gfx90a", {"m": 512, "n": 512, "k": 512}, (64, 64, 128), 1, "compv4"),
@@ -146,10 +146,44 @@ def test_where_the_estimate_holds() -> None:
     assert not is_few((512, 512, 64), 1, (256, 128, 64), GFX942)
 
 
-def test_rounds_and_what_is_read_again_take_time() -> None:
-    """Of products of more rows, where compute units have more workgroups than they hold, and rows of blocks read B."""
-    many = blocks(4096, 4096, 64, (64, 64, 64))
-    assert many.cycles("compv4", 1, GFX942) > msgspec.structs.replace(many, few=True).cycles("compv4", 1, GFX942)
+def test_workgroups_come_in_rounds() -> None:
+    """Of as many as compute units hold, by LDS and by registers; a round takes its time whoever is in it."""
+    loop = LOOPS["compv4"]
+    tall = [blocks(16 * count, 64, 2048, (16, 64, 128)) for count in (304, 305, 608)]
+    assert tall[0].held(loop, GFX942) == 1  # two buffers of 20 KB
+    one, more, two = (low.cycles("compv4", 1, GFX942) for low in tall)
+    assert one < 0.6 * two and more == pytest.approx(two, rel=0.01)
+    assert tall[0].held(LOOPS["compv3"], GFX942) == 3
+    assert blocks(16, 64, 2048, (64, 64, 128)).held(LOOPS["v4"], get_target("gfx950")) == 2  # of four by LDS
+
+
+def test_what_memory_gives() -> None:
+    """What workgroups that run at a time have in common comes once, what another round reads again once more."""
+    low = blocks(32, 1024, 512, (16, 64, 128))  # two rows of sixteen blocks
+    row, column = 512 * 2, 512 * 2
+    assert low.from_memory(32, 1) == 32 * row + 1024 * column
+    assert low.from_memory(16, 1) == 16 * row + 1024 * column
+    assert low.from_memory(8, 1) == 16 * row + 512 * column
+    assert low.from_memory(64, 2) == low.from_memory(32, 1)
+    assert low.from_memory(96, 3) == low.from_memory(32, 1) * 3 * 2 / 4  # of four steps, parts of two, two and none
+
+
+def test_memory_is_asked_for_whole_lines_across_k() -> None:
+    along, across = (
+        low_blocks((32, 256, 1024), 1, (32, 32, 256), ("i8", 8, 16), GFX942, merged=False, layout=layout)
+        for layout in ("RCR", "CRR")
+    )
+    assert (along.requested, across.requested) == (64 * 256, 2 * 64 * 256)
+    wide = low_blocks((32, 256, 1024), 1, (64, 64, 256), ("i8", 8, 16), GFX942, merged=False, layout="CRR")
+    assert wide.requested == wide.bytes
+
+
+def test_narrow_loads_take_the_simds() -> None:
+    """Of all workgroups of a compute unit, not of one alone."""
+    low = blocks(16, 16 * 304 * 4, 8192, (16, 16, 128), load_bytes=2)
+    wide = msgspec.structs.replace(low, load_bytes=16)
+    assert low.held(LOOPS["compv3"], GFX942) >= 4
+    assert low.cycles("compv3", 1, GFX942) > wide.cycles("compv3", 1, GFX942)
 
 
 @pytest.mark.full

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -198,12 +199,35 @@ def test_all_steps_are_dealt_out_evenly(blocks: int, depth: int, workgroups: int
 @pytest.mark.parametrize(("blocks", "depth", "workgroups", "most", "units", "wanted"), [
     (16, 64, 512, 4, 256, 64), (16, 64, 512, 16, 256, 256), (64, 64, 512, 16, 256, 512), (38, 64, 304, 4, 304, 152),
     (64, 16, 512, 16, 256, 256),  # four steps each
-    (138, 64, 512, 4, 256, 512),  # 276 would be two on some compute units and one on others
-    (16, 61, 512, 4, 256, 64), (342, 64, 512, 4, 256, 512), (1, 2, 2, 4, 304, 2),  # no equal parts
+    (16, 61, 512, 4, 256, 64), (1, 8, 2, 4, 304, 2), (1, 2, 2, 4, 304, 0),  # no equal parts
 ])  # fmt: skip
 def test_how_many_share(blocks: int, depth: int, workgroups: int, most: int, units: int, wanted: int) -> None:
     """As many of a block as have equal parts of it, that many for a compute unit or all."""
-    assert sharers_that_pay(blocks, depth, workgroups, most, units) == wanted
+    assert sharers_that_pay(blocks, depth, workgroups, most, units, 0.02) == wanted
+
+
+@pytest.mark.parametrize(("blocks", "moved", "wanted"), [
+    (138, 0.02, 0),  # 276 would be two on some compute units and one on others; 512 read more than memory gives
+    (342, 0.02, 0), (138, 0.001, 512), (300, 0.01, 512), (300, 0.02, 0),
+])  # fmt: skip
+def test_blocks_are_taken_whole_where_memory_would_take_longer(blocks: int, moved: float, wanted: int) -> None:
+    """Of 64 steps, by 512 workgroups with parts that are not equal."""
+    found = partial(sharers_that_pay, workgroups=512, most=16, units=256, moved=moved)
+    assert found(blocks, 64) == wanted
+    shares = Shares.of(512 + blocks, 64, 512, found)
+    assert (shares.whole, shares.sharers) == ((512, wanted) if wanted else (512 + blocks, 0))
+
+
+@pytest.mark.parametrize(("chip", "sizes", "sharers"), [
+    ("gfx950", (3328, 3200), 0), ("gfx950", (2304, 2432), 0), ("gfx950", (3072, 3072), 512),
+    ("gfx90a", (1536, 1792), 110), ("gfx942", (3072, 2560), 304),
+])  # fmt: skip
+def test_more_than_half_of_a_round(chip: str, sizes: tuple[int, int], sharers: int) -> None:
+    """No number of workgroups has equal parts of what is left, of 26 x 25 blocks say."""
+    target, problem = get_target(chip), STREAM.problem(m=sizes[0], n=sizes[1], k=4096)
+    spec = STREAM.spec(problem, target)
+    assert STREAM.shares(problem, spec, target).sharers == sharers
+    assert STREAM.launch(problem, spec, target).resident == (sharers > 0)
 
 
 def test_sharers_of_a_request() -> None:

@@ -37,7 +37,7 @@ def test_the_estimate_knows_what_weights_are_in_memory() -> None:
         low_blocks(lengths, 1, block, ("f16", 16, 16), target, merged=False, weight_bits=bits)
         for bits in (0, weight_bits(sources))
     )
-    assert (plain.matrices, weights.matrices) == ((16 + 4096) * 4096 * 2, (16 * 2 + 4096 // 2) * 4096)
+    assert (plain.row_bytes, plain.column_bytes, weights.row_bytes, weights.column_bytes) == (8192, 8192, 8192, 2048)
     assert (plain.converted, weights.converted) == (0, 64 * 128)
     assert weights.cycles("v4", 1, target) > plain.cycles("v4", 1, target)  # steps, not memory, decide
     assert weight_bits(find_operator("gemm_multi_abd").problem().sources) == 0

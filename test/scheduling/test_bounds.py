@@ -40,6 +40,7 @@ def test_the_tables_are_those_of_the_model_of_time(chip: str) -> None:
     assert L1_BYTES == parameters.integer("memory.l1.bandwidth") == parameters.integer("vmem.bytes")
     memory = parameters.number("memory.hbm.bandwidth") * 1000 / parameters.number("chip.clock")
     assert target.memory_bytes == pytest.approx(memory, rel=1e-4)
+    assert target.memory_latency == parameters.integer("memory.hbm.latency")
     dies = -(-target.compute_units // parameters.integer("memory.l2.compute_units"))
     assert target.l2_bytes == dies * parameters.integer("memory.l2.bandwidth")
     assert parameters.number("memory.l2.efficiency") == L2_REACHED

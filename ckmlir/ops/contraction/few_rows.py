@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from ckmlir.ops.contraction.block_sizes import CACHE_LINE, FOUR_WAVES, SMALL
-from ckmlir.ops.contraction.low_blocks import LOOPS, MOST_ROWS, LowBlocks, low_blocks
+from ckmlir.ops.contraction.low_blocks import LOOPS, MOST_ROWS, LowBlocks, low_blocks, waves_of
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
@@ -115,8 +115,8 @@ def _low(wish: Wish, block: tuple[int, int, int], target: Target) -> LowBlocks:
     lengths, held = (wish.m, wish.n, wish.k), (wish.dtype, bits_of(wish.dtype), wish.load_bytes)
     count = wish.batch * max(len(wish.products), 1)
     return low_blocks(
-        lengths, count, block, held, target, merged=wish.merged, factors=wish.factors, idle=wish.idle,
-        weight_bits=wish.weight_bits,
+        lengths, count, block, held, target, merged=wish.merged, layout=wish.layout, factors=wish.factors,
+        idle=wish.idle, weight_bits=wish.weight_bits,
     )  # fmt: skip
 
 
@@ -171,6 +171,5 @@ def filled(blocks: int, target: Target) -> float:
 
 
 def low_plan(block: tuple[int, int, int], schedule: str) -> Plan:
-    """A block under a schedule: a tile of 16 x 16 a wave where it has 16 rows or columns, else two by two waves."""
-    rows, columns = block[0] // LOW, block[1] // LOW
-    return Plan(schedule, block, (rows, columns) if 1 in (rows, columns) else FOUR_WAVES)
+    """A block under a schedule, with the waves of such blocks."""
+    return Plan(schedule, block, waves_of(block[0], block[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,11 @@ Who stays gains a block's first loads, and takes what is dealt out before, which
 cycles of those that stay as a share of one for each: f16 of 32 steps in 4.6 turns 1.13, 41 in 2.9 1.14, 44 in 1.8 1.03,
 21 in 2.9 1.03, 7.4 in 2.7 1.03, 5.5 in 2.2 1.09; but 29 in 1.5 .97, bf16 of 12 in 1.1 .98, of 5.2 in 3.2 .95, of fewer
 .80 to .96 in 1.5 to 3.2 turns."""
+SHORT_SUMS = {"gfx942": 1.3}
+"""Steps of a block on average up to which one for each is faster too, if A lies along K: there is little to load before
+C of another block is stored. By the model on gfx942, the same shares: of one step f16 in 3.2 turns 1.11, bf16 in 1.5
+1.10, fp8 in 3.2 and 1.3 1.08 and 1.14, bf16 with both operands across K .89; of 1.25 steps in 2.7 turns 1.05; of 1.3 in
+2.7 and 1.3 .99 and 1.01; of 1.5 and more .97 to 1.01."""
 TABLE = "table"
 """Kernels' name for the table."""
 
@@ -176,14 +182,16 @@ def blocks_of(one: Problem, spec: ContractionSpec, target: Target) -> int:
     return tiles * parts_of_product(one, spec, target)[1]
 
 
-def has_long_turns(products: Sequence[Problem], spec: ContractionSpec, target: Target, workgroups: int) -> bool:
-    """Whether so many workgroups that stay would have several blocks each, of long sums: see `LONG_TURNS`."""
-    if target.name not in LONG_TURNS:
-        return False
-    steps, turns = LONG_TURNS[target.name]
+def one_each_is_faster(products: Sequence[Problem], spec: ContractionSpec, target: Target, workgroups: int) -> bool:
+    """Whether so many workgroups that stay would have several blocks each, of long sums or of very short ones: see
+    `LONG_TURNS` and `SHORT_SUMS`.
+    """
     blocks = sum(blocks_of(one, spec, target) for one in products)
     tiles = (ceil_div(one.m, spec.block[0]) * ceil_div(one.n, spec.block[1]) for one in products)
     work = sum(count * ceil_div(one.k, spec.block[2]) for count, one in zip(tiles, products, strict=True))
+    if spec.layout[0] == "R" and work <= SHORT_SUMS.get(target.name, 0) * blocks:
+        return True
+    steps, turns = LONG_TURNS.get(target.name, (0, math.inf))
     return blocks > turns * workgroups and work > steps * blocks
 
 

@@ -1,15 +1,16 @@
 """About how long blocks of few tiles take for a product of few rows, or few blocks, by which these, schedules and parts
 of K are chosen.
 
-One estimate for all types. A compute unit takes the workgroups that it has at a time as long as the longest of three:
-its steps one after the other, each of which multiplies and waits; their products on its SIMDs; and what passes through
-its L1 cache and LDS. All compute units together wait for memory. These overlap in part, so that the sum is that of a
-norm. Parts of K take a second kernel, which reads sums of all parts.
+One estimate for all types. Workgroups come in rounds, of as many as compute units hold at a time. A round takes as long
+as the longest of five: the steps of a workgroup, one after the other, each of which multiplies and waits; the products
+of those of a compute unit on its SIMDs; what they move to LDS; what L2 caches give all of them; and what memory gives,
+which is what they read in common once. These overlap in part, the better the more workgroups a compute unit has, so
+that the sum is that of a norm. Parts of K take a second kernel, which reads sums of all parts.
 
-The numbers were fitted to 5,879 kernels of 216 products by the model of time, with all workgroups of a compute unit
+The numbers were fitted to 1,959 kernels of 216 products by the model of time, with all workgroups of a compute unit
 simulated together: f16, f32, fp8 and i8, m of 1, 16, 28 and 64, n x k of 384x1536, 1024x4096, 1024x8192, 2048x2048,
-4096x4096 and 8192x1536, on three chips. It is wrong by 8 % (root mean square). Of products of more rows, from which
-only `L2_REACHED` and `LATER` are, it is wrong by 13 %. benchmarks/results/few_rows.md has how good its choices are.
+4096x4096 and 8192x1536, on three chips. It is wrong by 6 % (root mean square), for 297 kernels of 34 products of more
+rows, to which they were fitted too, by 9 %. benchmarks/results/few_rows.md has how good its choices are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ckmlir.ops.contraction.block_sizes import MEDIUM
+from ckmlir.ops.contraction.block_sizes import FOUR_WAVES, MEDIUM
 from ckmlir.ops.dtypes import HALF_BYTES, find_dtype
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
@@ -33,58 +34,62 @@ class Loop(Struct, frozen=True):
 
     Attributes:
         buffers: of LDS, for a workgroup.
-        one, several: cycles that a step takes beside its products, of a workgroup of one wave, and of several waves,
-            which wait for each other.
-        woven: whether LDS is read between products, so that a step lasts `READS` at least.
-        least: steps that are gone through at least, since loads are so far ahead.
+        wait: cycles that a step takes beside its products, of a workgroup of several waves, which wait for each other.
+        woven: whether LDS is read between products, which hide the wait. One step is on its way from memory then, for
+            which the next waits.
+        steps: of loads whose registers a lane has.
         reached: the share of the matrix cores' rate that several workgroups on a SIMD reach together.
     """
 
     buffers: int
-    one: int
-    several: int
+    wait: int
     woven: bool
-    least: int
+    steps: float
     reached: float
 
 
 LOOPS = {
-    "compv4": Loop(2, 280, 380, woven=True, least=1, reached=1.0),
-    "compv3": Loop(1, 130, 290, woven=True, least=1, reached=1.0),
-    "mem3": Loop(1, 440, 610, woven=False, least=2, reached=0.78),
-    "v4": Loop(1, 280, 430, woven=False, least=2, reached=0.71),
+    "compv4": Loop(2, 243, woven=True, steps=1.0, reached=0.98),
+    "compv3": Loop(1, 98, woven=True, steps=1.0, reached=0.84),
+    "mem3": Loop(1, 541, woven=False, steps=2.2, reached=0.68),
+    "v4": Loop(1, 311, woven=False, steps=5.3, reached=0.68),
 }
 """By name of the schedule. Others are taken for the first."""
-READS = 550
-"""Cycles that a step lasts at least, beside its waits, where reads of LDS and what else is done alternate."""
+ALONE = 101
+"""Cycles by which a wave waits less where it is its workgroup's only one."""
+COMING, MOVED = 0.73, 0.31
+"""The shares of memory's latency, and of the time that a step is moved, for which the next step waits where one is on
+its way."""
 TILE = 16
 """Rows and columns that one wave has at least."""
-MOST_ROWS, MOST_TILES = 64, 16
-"""Of C, and of a block, up to which the estimate holds."""
-BEGIN = 3240
-"""Cycles from the launch until the first products, and from the last until all is stored."""
-WRITTEN = 213
-"""Bytes of a step that are written to LDS in a cycle where its one buffer makes reads wait for that."""
-DWORD, NARROW = 4, 15
-"""Bytes of a load below which each takes so many cycles of a step more: they are packed, and compared one by one."""
+MOST_ROWS, MOST_TILES, MOST_WAVES = 64, 16, 4
+"""Of C, and of a block, up to which the estimate holds; and waves of a block."""
+BEGIN = 3044
+"""Cycles of a round until the first products, and from the last until all is stored."""
+WRITTEN, READ = 107, 446
+"""Bytes of a step that are written to LDS in a cycle where its one buffer makes reads wait for that; and bytes of all
+waves' reads for each of which a step takes a cycle more."""
+DWORD, NARROW = 4, 25
+"""Bytes of a load below which each takes a wave so many cycles of a step: they are packed, and compared one by one."""
 CONVERTED = 8
 """Cycles of a wave for an element of a lane that becomes another type: two instructions."""
-NEAR = 36.5
-"""Bytes of A and B that a compute unit moves to LDS and from there in a cycle."""
-L2_REACHED, LATER = 0.72, 3000
-"""Of products of more rows: what is reached of the peak of the L2 caches, from which rows of blocks read B again (as by
-the model: te42kyfo/gpu-benches, gpu-l2-cache/mi210.txt); and cycles of workgroups that come when others have ended,
-until their first products and until all is stored."""
-REACHED = 0.81
+NEAR, REQUEST = 35.5, 64
+"""Bytes of A and B that a compute unit moves to LDS in a cycle, and that its L1 cache is asked for at least."""
+L2_REACHED = 0.72
+"""What is reached of the peak of the L2 caches, from which workgroups read A and B (as by the model: te42kyfo/
+gpu-benches, gpu-l2-cache/mi210.txt)."""
+REACHED = 0.83
 """What is reached of memory's peak, of which each compute unit that has a workgroup has its share, whether it needs
 that or not."""
-MOST_WAVES = 8
-"""Of the workgroups that a compute unit has at a time."""
-SECOND, AT_ONCE, AGAIN, PART_CYCLES = 850, 8, 320, 16_500
-"""Of parts: cycles of the second kernel, how many it loads at once, cycles where there are more, and those of all
-compute units for each part; sums are written and read at memory's peak."""
-OVERLAP = 4.6
-"""The norm of what overlaps in part."""
+TAKEN, OF_TILE, LOADED = 36, 4, 4
+"""Vector registers of a lane beside those of steps on their way, and of a tile of sums; bytes of a register."""
+IDLE = 3000
+"""Cycles of a round of workgroups that have nothing to sum."""
+SECOND, AT_ONCE, AGAIN, PART_CYCLES = 714, 8, 463, 78
+"""Of parts: cycles of the second kernel, how many it loads at once, cycles where there are more, and those for each
+part; sums are written and read at memory's peak."""
+OVERLAP, BESIDE = 5.1, 1.4
+"""The norm of what overlaps in part, and how much it grows with each workgroup beside another."""
 SAVED = 16 * 128
 """Bytes along K of the steps that parts have to save: the time between two kernels, which the model leaves out, is
 assumed to cost less than these."""
@@ -105,13 +110,13 @@ class LowBlocks(Struct, frozen=True):
         rows, columns: of a block.
         steps: of the loop that has all of K.
         step_bytes: along K.
-        blocks: of C, in all batches.
+        m, n: of one product.
+        row_bytes, column_bytes: of A and of B, along all of K; 0 where what memory gives is not counted.
         products: cycles of the matrix instructions of a step for one tile.
         load_bytes: of a lane's loads of A and B.
-        matrices: bytes of A and B.
-        sums: elements of C.
-        few: whether C has few rows.
-        idle: more blocks in the launch, which have nothing to sum.
+        requested: bytes of a step that caches are asked for.
+        count: products in the launch.
+        idle: more of them, which have nothing to sum.
         converted: elements of B of a step that become another type on their way to LDS.
     """
 
@@ -119,12 +124,14 @@ class LowBlocks(Struct, frozen=True):
     columns: int
     steps: int
     step_bytes: int
-    blocks: int
+    m: int
+    n: int
+    row_bytes: int
+    column_bytes: int
     products: float
     load_bytes: int
-    matrices: int
-    sums: int
-    few: bool = True
+    requested: int
+    count: int = 1
     idle: int = 0
     converted: int = 0
 
@@ -133,48 +140,103 @@ class LowBlocks(Struct, frozen=True):
         """Of 16 x 16, in a block."""
         return max(self.rows * self.columns // TILE**2, 1)
 
-    def workgroups(self, parts: int, target: Target) -> int:
-        """Of a compute unit, which has most."""
-        return ceil_div(max(self.blocks, 1) * parts, target.compute_units)
+    @property
+    def across(self) -> int:
+        """Blocks of a row of them."""
+        return max(ceil_div(self.n, self.columns), 1)
+
+    @property
+    def each(self) -> int:
+        """Blocks of a product."""
+        return max(ceil_div(self.m, self.rows), 1) * self.across
+
+    @property
+    def blocks(self) -> int:
+        """That sum something, in all products."""
+        return self.each * max(self.count, 1)
+
+    @property
+    def bytes(self) -> int:
+        """Of A and B, that a step has in LDS."""
+        return (self.rows + self.columns) * self.step_bytes
 
     def cycles(self, schedule: str, parts: int, target: Target) -> float:
         """Of all kernels, without the time between them."""
         loop = LOOPS.get(schedule) or next(iter(LOOPS.values()))
-        steps, own = max(ceil_div(self.steps, parts), loop.least), self.workgroups(parts, target)
-        each = (self.rows + self.columns) * self.step_bytes
-        waves = min(self.tiles, target.simds)
-        held = max(min(target.lds_bytes // (loop.buffers * each), MOST_WAVES // waves), 1)
-        rounds = ceil_div(own, held)
-        launched = ceil_div((max(self.blocks, 1) + self.idle) * parts, target.compute_units)
-        idle = ceil_div(launched, held) - rounds
-        chain = rounds * steps * self._step(loop, each, waves, target) + idle * LATER
-        multiplied = steps * self.products * ceil_div(own * self.tiles, target.simds) / loop.reached
-        multiplied += steps * own * CONVERTED * self.converted / (target.wave_size * target.simds)
-        near = own * steps * each / NEAR
-        workgroups = max(self.blocks, 1) * parts
-        share = own * min(workgroups, target.compute_units) / workgroups  # as if all units had as many
-        far = self.matrices * share / (REACHED * target.memory_bytes)
-        again = 0.0
-        if not self.few:
-            chain += (rounds - 1) * LATER
-            again = workgroups * share * steps * each / (L2_REACHED * target.l2_bytes)
-        found = BEGIN + _norm(max(chain, multiplied), near, far, again)
+        workgroups, units = self.blocks * parts, target.compute_units
+        together = min(self.held(loop, target), ceil_div(workgroups, units))
+        places = together * units
+        running = min(workgroups, places)
+        share = self.from_memory(running, parts) / running
+        whole, rest = divmod(workgroups, places)
+        last = ceil_div(rest, units)
+        if whole and last == together:  # a unit with as many takes as long, whatever the others do
+            whole, rest = whole + 1, 0
+        found = whole and whole * self._round(loop, parts, together, units, share, target)
+        if rest:  # as if all units that have a workgroup had as many
+            found += self._round(loop, parts, last, min(rest, units), share, target)
+        launched = workgroups + self.idle * self.each * parts
+        found += (ceil_div(launched, places) - ceil_div(workgroups, places)) * IDLE
         if parts == 1:
             return found
-        sums = 2 * self.sums * SUM_BYTES / target.memory_bytes
-        second = SECOND + AGAIN * (parts > AT_ONCE)
-        return found + second + parts * (PART_CYCLES / target.compute_units + sums)
+        sums = 2 * (self.count + self.idle) * self.m * self.n * SUM_BYTES / target.memory_bytes
+        return found + SECOND + AGAIN * (parts > AT_ONCE) + parts * (PART_CYCLES + sums)
 
-    def _step(self, loop: Loop, each: int, waves: int, target: Target) -> float:
-        """Cycles of one step of a workgroup that is alone, of so many bytes."""
-        wait: float = loop.several if waves > 1 else loop.one
-        if loop.buffers == 1:
-            wait += each / WRITTEN
-        busy = self.products * ceil_div(self.tiles, target.simds)
-        if self.load_bytes < DWORD:
-            busy += NARROW * each // (waves * target.wave_size * self.load_bytes)
-        busy += CONVERTED * self.converted / (waves * target.wave_size)
-        return wait + max(busy, READS * loop.woven)
+    def held(self, loop: Loop, target: Target) -> int:
+        """Workgroups that a compute unit holds at a time, by LDS and by what registers hold of sums and of steps on
+        their way.
+        """
+        waves = min(self.tiles, target.simds)
+        lanes, sums = waves * target.wave_size, OF_TILE * ceil_div(self.tiles, waves)
+        registers = TAKEN + sums + loop.steps * self.bytes / (lanes * LOADED)
+        able = min(int(target.registers.vector_total / registers), target.waves_per_simd) * target.simds
+        granules = ceil_div(loop.buffers * self.bytes, target.lds_granule)
+        return max(min(target.lds_bytes // (granules * target.lds_granule), able // waves), 1)
+
+    def from_memory(self, workgroups: int, parts: int) -> float:
+        """Bytes of A and B that so many workgroups read, the first ones of a launch, what they have in common once.
+        They have the blocks of a product row by row, those of all products, and these for each part of K, which count
+        as if all were as long as the longest.
+        """
+        whole, rest = divmod(workgroups, self.each)
+        rows = whole * self.m + min(ceil_div(rest, self.across) * self.rows, self.m)
+        columns = whole * self.n + min(rest * self.columns, self.n)
+        longest = ceil_div(self.steps, parts) / max(self.steps, 1)
+        return (rows * self.row_bytes + columns * self.column_bytes) * longest
+
+    def _round(self, loop: Loop, parts: int, own: int, units: int, share: float, target: Target) -> float:
+        """Cycles of workgroups that run at a time, so many of each of so many compute units, for each of which memory
+        moves so many bytes.
+        """
+        steps = max(ceil_div(self.steps, parts), 1)
+        far = units * own * share / (REACHED * target.memory_bytes)
+        chain = steps * self._step(loop, far / (own * steps), target)
+        multiplied = steps * self.products * ceil_div(own * self.tiles, target.simds) / loop.reached
+        multiplied += steps * own * (self._packed(target.simds, target) + self._converted(target.simds, target))
+        near = own * steps * self.requested / NEAR
+        again = units * own * steps * self.requested / (L2_REACHED * target.l2_bytes)
+        return BEGIN + _norm(OVERLAP + BESIDE * (own - 1), max(chain, multiplied), near, again, far)
+
+    def _packed(self, waves: int, target: Target) -> float:
+        """Cycles of a step in which so many waves pack what narrow loads bring."""
+        loads = self.bytes / self.load_bytes if self.load_bytes < DWORD else 0
+        return NARROW * loads / (waves * target.wave_size)
+
+    def _converted(self, waves: int, target: Target) -> float:
+        """Cycles of a step in which so many waves convert B."""
+        return CONVERTED * self.converted / (waves * target.wave_size)
+
+    def _step(self, loop: Loop, moving: float, target: Target) -> float:
+        """Cycles of one step of a workgroup that is alone, whose bytes memory moves in so many cycles."""
+        waves = min(self.tiles, target.simds)
+        down, across = waves_of(self.rows, self.columns)
+        read = waves * (self.rows / down + self.columns / across) * self.step_bytes
+        wait = loop.wait - ALONE * (waves == 1)
+        moved = read / READ + self.bytes / WRITTEN * (loop.buffers == 1)
+        moved += self._converted(waves, target)
+        busy = self.products * ceil_div(self.tiles, target.simds) + self._packed(waves, target)
+        coming = COMING * target.memory_latency + MOVED * moving
+        return moved + (max(wait + coming, busy) if loop.woven else wait + busy)
 
     def best_parts(self, schedule: str, target: Target) -> int:
         """How many parts of K take the least time, the fewest of them; 1 where that saves little."""
@@ -185,11 +247,17 @@ class LowBlocks(Struct, frozen=True):
         return min((1, *pay), key=lambda parts: self.cycles(schedule, parts, target))
 
 
-def _norm(*times: float) -> float:
+def _norm(power: float, *times: float) -> float:
     longest: float = max(*times, 1.0)
-    total: float = sum((one / longest) ** OVERLAP for one in times)
-    found: float = longest * total ** (1 / OVERLAP)
+    total: float = sum((one / longest) ** power for one in times)
+    found: float = longest * total ** (1 / power)
     return found
+
+
+def waves_of(rows: int, columns: int) -> tuple[int, int]:
+    """Along rows and columns of a block: a tile of 16 x 16 each where it has 16 rows or columns, else two by two."""
+    tiles = rows // TILE, columns // TILE
+    return (min(tiles[0], MOST_WAVES), min(tiles[1], MOST_WAVES)) if 1 in tiles else FOUR_WAVES
 
 
 def is_low(lengths: tuple[int, int, int], block: tuple[int, int, int]) -> bool:
@@ -207,21 +275,23 @@ def is_few(lengths: tuple[int, int, int], count: int, block: tuple[int, int, int
 
 def low_blocks(
     lengths: tuple[int, int, int], count: int, block: tuple[int, int, int], held: tuple[str, int, int], target: Target,
-    *, merged: bool, factors: int = 1, idle: int = 0, weight_bits: int = 0,
+    *, merged: bool, layout: str = "RCR", factors: int = 1, idle: int = 0, weight_bits: int = 0,
 ) -> LowBlocks:  # fmt: skip
     """Blocks of so many products (m, n, k) whose A and B are of a type, held in so many bits and loaded by so many
     bytes. `merged`: of merged dimensions, such as patches, which come from memory once for many places of a window:
-    that is not counted. `factors`: matrices B, which count as one with as many times the columns. `idle`: more products
-    in the launch, which have nothing to sum. `weight_bits`: of an element of B in memory where it is converted, else 0.
+    that is not counted. `layout`: of A and B, since what lies across K is asked for row by row of K. `factors`:
+    matrices B, which count as one with as many times the columns. `idle`: more products in the launch, which have
+    nothing to sum. `weight_bits`: of an element of B in memory where it is converted, else 0.
     """
-    m, n, k = lengths[0], factors * lengths[1], lengths[2]
-    rows, columns, depth = block[0], factors * block[1], block[2]
-    (dtype, bits, load_bytes), each = held, ceil_div(m, rows) * ceil_div(n, columns)
+    (m, n, k), (rows, columns, depth), (dtype, bits, load_bytes) = lengths, block, held
+    step_bytes, of_b = max(depth * bits // 8, 1), weight_bits or bits
+    row_bytes, column_bytes = (0, 0) if merged else (k * bits // 8, k * of_b // 8)
+    least = REQUEST * 8 // bits
+    asked = max(rows, least * (layout[0] == "C")) + factors * max(columns, least * (layout[1] == "R"))
     return LowBlocks(
-        rows, columns, ceil_div(k, depth), max(depth * bits // 8, 1), count * each,
-        tile_cycles(dtype, depth, target), load_bytes,
-        0 if merged else count * (m * bits + n * (weight_bits or bits)) * k // 8,
-        (count + idle) * m * n, m <= MOST_ROWS, idle * each, columns * depth if weight_bits else 0,
+        rows, factors * columns, ceil_div(k, depth), step_bytes, m, factors * n, row_bytes, column_bytes,
+        tile_cycles(dtype, depth, target), load_bytes, asked * step_bytes, count, idle,
+        factors * columns * depth if weight_bits else 0,
     )  # fmt: skip
 
 

@@ -47,8 +47,8 @@ def parts_that_pay(problem: Problem, schedule: str, block: tuple[int, int, int],
         held = (problem.taken(target) or problem.dtype, bits, problem.load_bytes)
         idle = problem.idle_classes * math.prod(problem.batch)
         low = low_blocks(
-            lengths, count, block, held, target, merged=merged, factors=problem.products, idle=idle,
-            weight_bits=weight_bits(problem.sources) if is_low(lengths, block) else 0,
+            lengths, count, block, held, target, merged=merged, layout=problem.layout, factors=problem.products,
+            idle=idle, weight_bits=weight_bits(problem.sources) if is_low(lengths, block) else 0,
         )  # fmt: skip
         found = low.best_parts(schedule, target)
     else:

@@ -12,8 +12,8 @@ there already: it may list the request's products in any order, or smaller ones 
 
 Workgroups stay and take block after block (`persistent=1`), as many as the chip holds at a time; or there is one for
 every block. By default they stay where there are more blocks than that, rows allow loads of 4 bytes, C is not stored by
-single elements beside a matrix and another D tensor, and on gfx950 sums are short or turns few; and where the table is
-on the device.
+single elements beside a matrix and another D tensor, on gfx950 sums are short or turns few, and on gfx942 sums have
+more than a step or A lies across K; and where the table is on the device.
 
 With `split_k` a product has parts as in `gemm`; `reduction` is that of all. With `shuffled` each B has its own tiles.
 
@@ -44,10 +44,10 @@ from ckmlir.ops.contraction.grouped import (
     all_arrays,
     arrays_of,
     blocks_of,
-    has_long_turns,
     least_aligned,
     named,
     narrowest,
+    one_each_is_faster,
     packed_table,
     parts_of_product,
     pointed_at,
@@ -167,7 +167,7 @@ class GroupedGemm(ProductOperator[GroupedProblem]):
         fitting = held(spec, target)
         if narrow or crowded or self._blocks(problem, spec, target) <= fitting:
             return False
-        return not has_long_turns(problem.products, spec, target, fitting)
+        return not one_each_is_faster(problem.products, spec, target, fitting)
 
     def _blocks(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> int:
         return sum(blocks_of(one, spec, target) for one in problem.products)

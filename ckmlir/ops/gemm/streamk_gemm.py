@@ -32,6 +32,7 @@ from ckmlir.ops.contraction.block_sizes import MEDIUM
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.defaults import plans
 from ckmlir.ops.contraction.keys import PAIR_KEYS, PITCHES, PLAN_KEYS, SIZES, check_sizes, expression_keys, read_problem
+from ckmlir.ops.contraction.low_blocks import TILE, tile_cycles
 from ckmlir.ops.contraction.operator import ContractionOperator, real_type, require_rows
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.sum_parts import cleared
@@ -59,6 +60,11 @@ model, f16 with K of 4096, shares of `gemm`'s cycles in order and by pairs with 
 no equal parts, 1.20 1.14. Memory adds what all have (`atomic`)."""
 LEAST_STEPS = 4
 """Of each of them. 24 x 24 blocks with K of 1024 in bf16 on gfx950, 2 steps and 4: in order 2.04 and 1.07."""
+FROM_MEMORY, ADDED = 0.4, 3
+"""Where parts are not equal: the share of what workgroups read that comes from memory, since caches have some of it;
+and steps as long as sums of others take. By the model, f16 by pairs, shares of `gemm`'s cycles with blocks taken whole
+and shared by all: on gfx950 26 x 25 blocks with K of 4096 1.03, 1.11, 18 x 19 1.02, 1.08; on gfx942 24 x 20 1.03, .96,
+23 x 25 with K of 2048 1.00, 1.45; on gfx90a 12 x 14 with K of 4096 1.01, .86, 11 x 19 with 2048 1.02, 1.13."""
 
 
 class StreamProblem(Problem, frozen=True):
@@ -87,28 +93,44 @@ class Shares(Struct, frozen=True):
     def of(blocks: int, depth: int, workgroups: int, sharers: Callable[[int, int], int] | None = None) -> Shares:
         """For so many blocks of `depth` steps each: whole rounds of blocks are taken whole, what is left is shared,
         unless that is nothing, or fewer steps than workgroups, by all or by as many `sharers` as that many blocks of
-        that many steps have. Where no block is taken whole there are no other workgroups.
+        that many steps have (0: they are taken whole too). Where no block is taken whole there are no other workgroups.
 
         CK Tile shares one round more, so that fewer workgroups meet in a block. By the model of time it is slower:
         workgroups that share begin at different places along K and read nothing in common at a time.
         """
         shared = blocks % workgroups
-        if shared * depth < workgroups:
+        count = 0 if shared * depth < workgroups else sharers(shared, depth) if sharers else workgroups
+        if not count:
             return Shares(min(workgroups, blocks), blocks, 0, 0, 0)
-        count = sharers(shared, depth) if sharers else workgroups
         whole = blocks - shared
         return Shares(workgroups if whole else count, whole, count, *divmod(shared * depth, count))
 
 
-def sharers_that_pay(blocks: int, depth: int, workgroups: int, most: int, units: int) -> int:
+def sharers_that_pay(blocks: int, depth: int, workgroups: int, most: int, units: int, moved: float) -> int:
     """How many of so many workgroups share blocks of `depth` steps: of each block as many as have equal parts of it,
     `LEAST_STEPS` at least, up to `most`, who then read A and B at the same places; one for each compute unit (`units`),
-    or all. If no number does, all, but no more than `most` of a block meet.
+    or all. If no number does, all, but no more than `most` of a block; 0, so that blocks are taken whole, where memory
+    would then take longer than a workgroup for each block.
+
+    Args:
+        moved: the time in which memory gives one of them a step of A and B, as a share of that of the step's products.
     """
     for each in range(min(most, depth // LEAST_STEPS), 1, -1):
         if depth % each == 0 and (blocks * each <= units or blocks * each == workgroups):
             return blocks * each
-    return min(workgroups, blocks * most)
+    count = min(workgroups, blocks * most)
+    shared = ceil_div(blocks * depth, count) * max(ceil_div(count, units), count * moved * FROM_MEMORY) + ADDED
+    return count if shared < depth * ceil_div(blocks, units) else 0
+
+
+def moved_share(spec: ContractionSpec, target: Target) -> float:
+    """The time in which memory gives a workgroup a step of A and B, as a share of that of the step's products; 1 where
+    no matrix instruction has the type.
+    """
+    m, n, k = spec.block
+    products = tile_cycles(spec.taken or spec.dtype, k, target) * m * n / (TILE**2 * target.simds)
+    moved = sum(rows * one.bits for rows, one in zip((m, n), spec.in_lds, strict=False)) * k / 8 / target.memory_bytes
+    return moved / products if products else 1.0
 
 
 class StreamKGemm(ContractionOperator):
@@ -173,7 +195,9 @@ class StreamKGemm(ContractionOperator):
         depth, most = max(ceil_div(problem.k, spec.block[2]), 1), MOST_SHARERS.get(problem.reduction or DEFAULT)
         if asked or not most:
             return Shares.of(blocks, depth, asked or held)
-        able = partial(sharers_that_pay, workgroups=held, most=most, units=target.compute_units)
+        able = partial(
+            sharers_that_pay, workgroups=held, most=most, units=target.compute_units, moved=moved_share(spec, target)
+        )
         return Shares.of(blocks, depth, held, able)
 
     def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
@@ -212,8 +236,10 @@ class StreamKGemm(ContractionOperator):
 
     def _most_parts(self, problem: Problem, target: Target) -> int:
         spec = self.spec(problem, target)
-        steps = max(self.shares(problem, spec, target).steps, 1)
-        return ceil_div(ceil_div(problem.k, spec.block[2]), steps) + 1
+        shares = self.shares(problem, spec, target)
+        if not shares.sharers:
+            return 1
+        return ceil_div(ceil_div(problem.k, spec.block[2]), max(shares.steps, 1)) + 1
 
 
 OPERATOR = StreamKGemm()
