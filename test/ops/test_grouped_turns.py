@@ -13,7 +13,7 @@ GFX942 = get_target("gfx942")
 
 def test_who_stays() -> None:
     """By default where there are more blocks than the chip holds, and loads are wide."""
-    few, many = GROUPED.problem(m="128", n="128"), GROUPED.problem(m="4096,128", n="4096,128", k=64)
+    few, many = GROUPED.problem(m="128", n="128"), GROUPED.problem(m="4096,128", n="4096,128", k=128)
     narrow = GROUPED.problem(m="4096,128", n="4096,128", k=63)  # a next block's loads would not be on their way early
     walks = [GROUPED.spec(problem, GFX942).walk for problem in (few, many, narrow)]
     assert walks == ["table", "persistent", "table"]
@@ -30,3 +30,13 @@ def test_long_sums_do_not_stay_for_several_turns_on_gfx950(chip: str, sizes: dic
     half, and of three steps what is gained by staying counts."""
     target = get_target(chip)
     assert GROUPED.spec(GROUPED.problem(**sizes, n=4096), target).stays == stays
+
+
+@pytest.mark.parametrize(("chip", "keys", "stays"), [
+    ("gfx942", {"k": 64}, False), ("gfx942", {"k": 128}, True), ("gfx942", {"k": 64, "layout": "CRR"}, True),
+    ("gfx950", {"k": 64}, True), ("gfx90a", {"k": 64}, True),
+])  # fmt: skip
+def test_sums_of_one_step_do_not_stay_on_gfx942(chip: str, keys: dict[str, object], stays: bool) -> None:
+    """If A lies along K: a workgroup for each block is faster."""
+    problem = GROUPED.problem(**{"m": "4096,2048", "n": 4096, **keys})
+    assert GROUPED.spec(problem, get_target(chip)).stays == stays
