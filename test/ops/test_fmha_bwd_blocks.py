@@ -26,22 +26,21 @@ BLOCKS: dict[str, Any] = {**SHARED, "ranges": "blocks"}
 ONE_BLOCK: dict[str, Any] = {"mode": "group", "seqlens_q": (300, 7, 0, 70), "seqlens_k": (20, 90, 33, 0)}
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {**LONG, "d": 32, "h": 3, "workgroups": 5, "mask": "top_left"}),
-    ("gfx942", {**LONG, "d": 64, "h": 2, "hk": 1, "workgroups": 3, "dtype": "bf16", "pack": "host"}),
     ("gfx950", {**PADDED, "d": 64, "h": 2, "hk": 1, "workgroups": 2, "pack": "host", "sink": 1, "dtype": "bf16"}),
     ("gfx90a", {"b": 2, "sq": 40, "sk": 300, "d": 40, "dv": 72, "h": 2, "workgroups": 3, "layout": "bshd"}),
-    ("gfx950", {**ONE_BLOCK, "d": 32, "h": 1, "workgroups": 40}),
 ]
 GRID: list[tuple[str, dict[str, Any]]] = [
-    (chip, {**some, "d": d, "h": 2, "hk": hk, "mask": mask, "workgroups": workgroups, "pack": pack, "dtype": dtype})
-    for number, (chip, (dtype, d), mask, some) in enumerate(itertools.product(
-        CHIPS, (("f16", 32), ("bf16", 64), ("bf16", 128), ("f32", 40)), ("none", "bottom_right", "window:20,5,40"),
-        (LONG, PADDED, {"b": 2, "sq": 80, "sk": 300, "seqlens_k": (140, 300)}, ONE_BLOCK),
-    ))
-    for hk, workgroups, pack in [(1 + number % 2, (1, 3, 7, 50, None)[number % 5], ("host", "device")[number % 2])]
+    ("gfx942", {**LONG, "d": 64, "h": 2, "hk": 1, "workgroups": 3, "dtype": "bf16", "pack": "host"}),
+    ("gfx950", {**ONE_BLOCK, "d": 32, "h": 1, "workgroups": 40}),
+    *((chip, {**some, "d": d, "h": 2, "hk": hk, "mask": mask, "workgroups": workgroups, "pack": pack, "dtype": dtype})
+      for number, (chip, (dtype, d), mask, some) in enumerate(itertools.product(
+          CHIPS, (("f16", 32), ("bf16", 64), ("bf16", 128), ("f32", 40)), ("none", "bottom_right", "window:20,5,40"),
+          (LONG, PADDED, {"b": 2, "sq": 80, "sk": 300, "seqlens_k": (140, 300)}, ONE_BLOCK),
+      ))
+      for hk, workgroups, pack in [(1 + number % 2, (1, 3, 7, 50, None)[number % 5], ("host", "device")[number % 2])]),
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "keys"), [*CASES, *(pytest.param(*case, marks=FULL) for case in GRID)])
 def test_gradients(chip: str, keys: dict[str, Any]) -> None:
     """Several blocks for a workgroup and several workgroups for a head, one block a head, more workgroups than blocks,
@@ -60,7 +59,8 @@ def test_every_part(chip: str, mask: str) -> None:
         differentiate(chip, {**LONG, "d": 32, "h": 2, "mask": mask, "workgroups": 4, **part, **BLOCKS})
 
 
-@pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=FULL) for one in CHIPS if one != "gfx942")])
+@FULL
+@pytest.mark.parametrize("chip", CHIPS)
 def test_many_tiny_sequences(chip: str) -> None:
     """300 of 0 to 6 queries and 0 to 4 keys, of which each workgroup has several."""
     lengths = {"seqlens_q": tuple(i % 7 for i in range(300)), "seqlens_k": tuple(i % 5 for i in range(300))}
@@ -68,9 +68,8 @@ def test_many_tiny_sequences(chip: str) -> None:
     differentiate(chip, keys, checks="")
 
 
-@pytest.mark.parametrize(("sq", "sk", "b"), [
-    (0, 40, 1), *(pytest.param(*sizes, marks=FULL) for sizes in ((40, 0, 1), (1, 1, 1), (3, 3, 0)))
-])  # fmt: skip
+@FULL
+@pytest.mark.parametrize(("sq", "sk", "b"), [(0, 40, 1), (40, 0, 1), (1, 1, 1), (3, 3, 0)])
 def test_sizes_at_the_ends(sq: int, sk: int, b: int) -> None:
     """Without queries dK and dV are zeros, without keys dQ is; one of each works."""
     outputs = differentiate("gfx942", {"b": b, "sq": sq, "sk": sk, "d": 32, "h": 2, "workgroups": 9, **BLOCKS})[2]
@@ -152,9 +151,8 @@ def test_the_kernel_is_proved(chip: str, mask: str) -> None:
         assert bench.compile(bench.schedule).findings == ()
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "keys"), [
-    ("gfx942", {"mask": "top_left"}), ("gfx950", {**GROUP, "dtype": "bf16"}),
+    ("gfx942", {"mask": "top_left"}), pytest.param("gfx950", {**GROUP, "dtype": "bf16"}, marks=FULL),
     *(pytest.param(chip, {**some, "d": d, "dtype": dtype, "mask": mask}, marks=FULL)
       for chip, d, dtype, mask, some in itertools.product(
           CHIPS, (32, 64, 96, 128, 256), ("f16", "bf16"), ("none", "top_left", "window:128,0", "window:64,0,4"),
