@@ -60,9 +60,9 @@ def test_numbers(chip: str, keys: Keys) -> None:
 
 @pytest.mark.parametrize("becomes", ["i8", pytest.param("fp8", marks=pytest.mark.full)])
 def test_the_same_bits_as_of_arrays_that_were_quantised_before(becomes: str) -> None:
-    """Where all blocks of keys are taken."""
+    """Where all blocks of keys are taken, and a workgroup has as many queries: its matrix instructions are the same."""
     sizes: Keys = {"h": 2, "hk": 1, "sq": 130, "sk": 200, "d": 64, "scales": "warp"}
-    whole = outcome(BOTH, "gfx942", {**sizes, "quantised": becomes, "simthreshd1": 1})
+    whole = outcome(BOTH, "gfx942", {**sizes, "quantised": becomes, "simthreshd1": 1, "block_q": 128})
     stored = {"v": whole.arrays["v"], "v_scales": whole.arrays["v_scales"]}
     for name, heads, rows, block in (("q", 2, 130, 32), ("k", 1, 200, 64)):
         keys = {"h": heads, "s": rows, "d": 64, "block": block, "out": becomes}
