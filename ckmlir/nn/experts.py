@@ -199,7 +199,7 @@ class _Layer:
         elif packed is None and "smooth" in given:
             self._set_channels(given)
         else:
-            self._set_scales(given, OF_GROUPS, "" if packed else "smooth as well, or of groups ")
+            self._set_scales(given, OF_GROUPS, "" if packed else " of groups, or of rows and smooth")
         self.mask = None if mask is None else call.numbers("expert_mask", mask)
 
     def _set_channels(self, given: Mapping[str, Any]) -> None:
@@ -210,8 +210,8 @@ class _Layer:
         self.arrays |= found
 
     def _set_scales(self, given: Mapping[str, Any], names: Sequence[str], other: str = "") -> None:
-        """Take note of scales of groups, by these names, if any. Raises DeviceError for others, which says what `other`
-        ones may be, or where they do not fit.
+        """Take note of scales of groups, by these names, if any. Raises DeviceError for others, which ends with what
+        `other` ones may be, or where they do not fit.
         """
         found = self._beside("scales", given, names, other)
         self.arrays |= found
@@ -245,10 +245,10 @@ class _Layer:
         self.arrays |= found
 
     def _beside(self, what: str, given: Mapping[str, Any], names: Sequence[str], other: str = "") -> dict[str, Given]:
-        """Arrays by name, all that there are to be. Raises DeviceError for others, which says what else may be."""
+        """Arrays by name, all that there are to be. Raises DeviceError for others, which ends with `other`."""
         wanted = [name for name in names if self.gated or not name.startswith("up_")]
         if set(given) != set(wanted):
-            expected = other + (", ".join(wanted) or "none")
+            expected = (", ".join(wanted) or "none") + other
             names = ", ".join(map(str, given)) or "none"
             raise DeviceError(f"{what}: {names} for {self.x.dtype}; expected {expected}")
         read = self.call.scales if what == "scales" else self.call.read

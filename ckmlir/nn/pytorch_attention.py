@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from ckmlir import nn
@@ -138,7 +139,7 @@ def _attention_backward(ctx: Any, dout: Any, dlse: Any) -> Any:
     backward = getattr(torch.ops.ckmlir, f"{ctx.name}{WITH_PARTS}")
     dq, dk, dv, *more = backward(dout.contiguous(), q, k, v, out, lse, *others, **options)
     found = dict(zip(("sinks", "bias"), more))
-    wanted = zip(beside, ctx.needs_input_grad[3:], strict=True)
+    wanted = zip_longest(beside, ctx.needs_input_grad[3:], fillvalue=False)  # none behind the last given
     return dq, dk, dv, *(found[name] if name in found and needed else None for name, needed in wanted)
 
 

@@ -7,11 +7,10 @@ ceil(cost / workgroups) rows each; a range begins with the first block that begi
 no dK or dV has pieces. Under a mask blocks come from both ends of a head in turn, which evens them out.
 
 A workgroup that begins `within` rows behind the begin of a head has slot ceil(within / max(rows of a block, rows of a
-range)) there, by CK Tile's formula, and slot 0 in heads that it begins. Both quotients are known without dividing: by
-the rows of a range it is the workgroup's distance from the one whose range has the head's first row, by those of a
-block the place of the block that it begins with, and their minimum has the larger divisor. Of two workgroups with work
-in a head the later one is farther away and begins with a later block, so its slot is another one, and it needs no
-clamp: no block's place is beyond the last.
+range)) there, by CK Tile's formula, and slot 0 in heads that it begins. That is the smaller one of two numbers: by the
+rows of a range the quotient is the workgroup's distance from the one whose range has the head's first row, by those of
+a block the place of the block that it begins with. Of two workgroups with work in a head the later one is farther away
+and begins with a later block, so its slot is another one, and it needs no clamp: no block's place is beyond the last.
 
 A sequence has as many slots for each head as its head with most, by the last workgroup that begins within it. They
 follow each other without gaps: sequences, heads, slots, rows. Packed for kernels are, besides what `Shares.costs` has,
