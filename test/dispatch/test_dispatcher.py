@@ -31,7 +31,8 @@ from ckmlir.dispatch import (
     request_of,
 )
 from ckmlir.ops import find_operator
-from ckmlir.ops.plan import described
+from ckmlir.ops.operator import Operator
+from ckmlir.ops.plan import described, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.records import replace
 from ckmlir.runtime import check_outputs, open_device
@@ -288,13 +289,23 @@ def test_lists_and_arrays_among_the_keys() -> None:
         dispatcher.select("reduce", shape=[4, -1])
 
 
+def has_plan(operator: Operator[Any, Any], problem: Any) -> bool:
+    """Whether its steps take what is left to them; sums by memory of an odd number of elements of 16 bits, for one, do
+    not."""
+    try:
+        make_plan(operator, problem, GFX942)
+    except RequestError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_operator_is_dispatched(name: str) -> None:
     """Requests with few keys, by a registry of what they choose, strictly."""
     operator = find_operator(name)
     for problem in problems(operator, 3):
         spec = operator.spec(problem, GFX942)
-        if operator.validate(spec, GFX942):
+        if operator.validate(spec, GFX942) or not has_plan(operator, problem):
             continue
         dispatcher = Dispatcher(Registry([Kernel(operator, spec, GFX942)]), GFX942)
         found = dispatcher.choose(Query(operator, problem, GFX942, {}))

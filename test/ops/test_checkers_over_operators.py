@@ -17,6 +17,7 @@ from operator_runner import CHIPS
 from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.dtypes import PACKED_TYPES
 from ckmlir.ops.request import Choice, RequestError
+from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.schedules import ATTENTION, GEMM
 from ckmlir.sim.checks import parse_checks
 from ckmlir.targets import get_target
@@ -204,8 +205,8 @@ def requests() -> Iterator[tuple[str, Request]]:
                 continue  # chips have exponentials of f32 only
             if dtype in PACKED_TYPES and _cuts_bytes(name, shape):
                 continue
-            if shape.get("between") == "lds" and dtype in ("fp8", "i8"):
-                continue  # a row between the products has one scale
+            if shape.get("between") == "lds" and dtype not in FLOATS:
+                continue  # rows between the products are quantised
             if name.startswith("fmha_fwd") and dtype not in MX_TYPES[shape.get("scales") == "mx"]:
                 continue
             yield name, shape if dtype is None else {**shape, "dtype": dtype}
@@ -213,11 +214,12 @@ def requests() -> Iterator[tuple[str, Request]]:
 
 
 def _cuts_bytes(name: str, shape: Request) -> bool:
-    """Whether a permutation has rows that are not whole bytes of packed elements, or a copy a path that takes none."""
+    """Whether rows are not whole bytes of packed elements, or a copy has a path that takes none."""
     if name == "copy":
         return shape["through"] != "none"
-    row = {"permute": shape.get("shape", (0,))[-1], "transpose2d": shape.get("m"), "batched_transpose": shape.get("c")}
-    return bool(row.get(name, 0) % 4)
+    rows = {"permute": shape.get("shape", (0,))[-1:], "transpose2d": (shape.get("m"),),
+            "batched_transpose": (shape.get("c"),), "fused_moe": (shape.get("hidden"), shape.get("inter"))}  # fmt: skip
+    return any(length % 4 for length in rows.get(name, ()))
 
 
 def refused(name: str, request: Request, chip: str) -> bool:

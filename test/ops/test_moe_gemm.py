@@ -316,7 +316,7 @@ def test_more_blocks_than_kernels_count_to() -> None:
     """Rows of C are those of tokens, so that C is small beside its blocks."""
     keys = {"t": 15, "topk": 127, "e": 1905, "unit": 16, "n": 2**26, "k": 1, "block": "16x16x64", "wave": "1x1"}
     problem = MOE_GEMM.problem(**keys, c_rows="token", reduction="atomic")
-    with pytest.raises(RequestError, match="moe_gemm: 7990149120 blocks; kernels count to 2147483647"):
+    with pytest.raises(RequestError, match="moe_gemm: 7990149120 blocks of C; kernels count to 2147483647"):
         MOE_GEMM.launch(problem, MOE_GEMM.spec(problem, GFX942), GFX942)
 
 

@@ -1,5 +1,4 @@
-"""Elementwise bias: a number for every query and key is added to the score, for all batches and heads, or for each of
-either or both."""
+"""Elementwise bias: a number for every query and key is added to the score, for each batch or head, or for all."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ class Bias(AddedPart):
 
     name = "bias"
     keys = (
-        Choice("bias", "none", "added to scores: one for all, for heads, for sequences, for batches and heads",
+        Choice("bias", "none", "added to scores, for all, or each head or batch",
                ("none", "one", "head", "sequence", "batch")),
         Pitch("bias_stride", None, "elements from one row of the bias to the next, by default sk", of=("sk",)),
     )  # fmt: skip
@@ -41,13 +40,12 @@ class Bias(AddedPart):
             if stride is None:
                 return None
             raise RequestError(f"bias_stride={stride}: there is no bias; leave it out or name one")
-        if kind in ("sequence", "batch") and problem.grouped:
+        if (of_batches := kind in ("sequence", "batch")) and problem.grouped:
             raise RequestError(f"bias={kind}: in group mode every sequence has rows of its own; expected one or head")
         rows, held, step = problem.rows("q"), problem.held_as("q"), problem.sk if stride is None else stride
         if step < problem.sk:
             raise RequestError(f"bias_stride={stride}: rows have {problem.sk} elements; expected at least that")
-        batches = problem.b if kind in ("sequence", "batch") else 1
-        lengths = (batches, problem.h if kind in ("head", "batch") else 1, rows, problem.sk)
+        lengths = (problem.b if of_batches else 1, 1 if kind in ("one", "sequence") else problem.h, rows, problem.sk)
         found = cls(held if find_dtype(held).bytes > 1 else "f32", lengths, step)
         if rows * step * find_dtype(found.dtype).bytes > MAXIMUM_ARRAY_BYTES:
             raise RequestError(f"bias={kind}: a head's {rows} rows are {step} elements apart, which is 2 GiB or more")
