@@ -34,11 +34,17 @@ BESIDE = {
 def _attention(q: Any, k: Any, v: Any, *beside: Any, **options: Any) -> tuple[Any, Any]:
     heads, queries = (q.shape[options.get("layout", "bshd").index(dim)] for dim in "hs")
     lse = q.new_empty((q.shape[0], heads, queries), dtype=torch.float32)
-    return q.new_empty((*q.shape[:3], v.shape[3])), lse
+    return q.new_empty((*q.shape[:3], v.shape[3]), dtype=_result_type(q)), lse
+
+
+def _result_type(q: Any) -> Any:
+    """That of q, of 8 bits bf16."""
+    return torch.bfloat16 if q.element_size() == 1 else q.dtype
 
 
 def _varlen(q: Any, k: Any, v: Any, *beside: Any, **options: Any) -> tuple[Any, Any]:
-    return q.new_empty((*q.shape[:2], v.shape[2])), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+    lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+    return q.new_empty((*q.shape[:2], v.shape[2]), dtype=_result_type(q)), lse
 
 
 def _gradients(dout: Any, q: Any, k: Any, v: Any, *beside: Any, **options: Any) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ and the gradients of both; scales of 8-bit elements."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import ml_dtypes
@@ -189,6 +190,17 @@ def test_a_result_of_octets_is_bf16() -> None:
     found = nn.attention(*OCTETS)
     assert found.dtype == ml_dtypes.bfloat16
     assert (nn.attention(*OCTETS, out=out) == found).all()
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_varlen"])
+def test_what_pytorch_is_told_of_results_of_octets(name: str) -> None:
+    """By the operator without elements."""
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: nobody asks")
+    dims = (1, 20, 4, 32) if name == "attention" else (20, 4, 32)
+    given = [torch.zeros(dims, dtype=torch.float8_e4m3fnuz)] * 3 + [torch.tensor([0, 20])] * (len(dims) == 3)
+    import_module("ckmlir.nn.pytorch")
+    told = getattr(torch.ops.ckmlir, name)(*(one.to("meta") for one in given))
+    assert (told[0].dtype, told[0].shape) == (torch.bfloat16, dims)
 
 
 @pytest.mark.parametrize(("call", "words"), [
