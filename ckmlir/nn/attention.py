@@ -68,7 +68,8 @@ def attention(
             `attn_mask` of PyTorch's that has numbers; of q's type, beside fp8 f32.
         q_scale, k_scale, v_scale: of fp8, (b, h), (b, hk) and (b, hk), f32: what the elements of each head stand for is
             that times them; None: for themselves.
-        dtype: of the result, by default q's; beside fp8 bf16, f16 or f32, by default bf16.
+        dtype: of the result: q's, which is the default, or fp8; beside fp8 bf16, which is then the default, f16, f32 or
+            fp8.
         dropout_p: the probability with which a weight is dropped; the others are multiplied by 1 / (1 - dropout_p).
         seed: of its random numbers, 0 to 2^63 - 1: with the same one the same weights are dropped, in gradients too.
         deterministic: of the gradients, where PyTorch records the call: the same bits in every run, for more memory. So

@@ -77,10 +77,13 @@ def scales_of(
 
 
 def result_type(q: Given, dtype: str | None, keys: dict[str, object]) -> str:
-    """Of attention: that of q, beside 8 bits bf16, where none is named; a name is noted among the keys."""
+    """Of attention: that of q, beside 8 bits bf16, where none is named; a name is noted among the keys. Raises
+    DeviceError for one that q's does not allow."""
     if dtype is None:
         return "bf16" if q.dtype == OCTETS else q.dtype
     keys["out"] = found = dtype_name("dtype", dtype)
+    if q.dtype != OCTETS and found not in (q.dtype, OCTETS):
+        raise DeviceError(f"dtype={dtype}: q is {q.dtype}; expected {q.dtype} or {OCTETS}")
     return found
 
 

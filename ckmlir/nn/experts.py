@@ -207,6 +207,9 @@ class _Layer:
         found = self._beside("scales", given, OF_CHANNELS)
         for one in found.values():
             one.require(dtype="f32")
+        if found["x_scale"].ndim != 1:
+            shape = found["x_scale"].shape
+            raise DeviceError(f"x_scale: shape {shape}, of groups; beside smooth expected one for each row")
         self.arrays |= found
 
     def _set_scales(self, given: Mapping[str, Any], names: Sequence[str], other: str = "") -> None:

@@ -42,6 +42,7 @@ def attended(sinks: Array | None, bias: Array | None = None) -> Array:
     return np.einsum("bhqk,bkhd->bqhd", weights_of(sinks, bias), exact(V).repeat(H // HK, 2))
 
 
+@pytest.mark.one_in(2)
 @homes
 @pytest.mark.parametrize("shape", BIASES)
 def test_a_bias_of_any_shape(put: Callable[[Array], Any], shape: tuple[int, ...]) -> None:
@@ -150,6 +151,7 @@ OCTETS = [one.astype(EIGHT) for one in (Q, K, V)]
 SCALES = [np.exp2(RANDOM.uniform(-1, 1, (B, heads))).astype(np.float32) for heads in (H, HK, HK)]
 
 
+@pytest.mark.one_in(2)
 @homes
 @pytest.mark.parametrize(("function", "dtype"), [
     ("attention", "f32"), ("attention_varlen", None), ("attention_with_kvcache", "f16"), ("attention_paged", "f32"),
@@ -207,7 +209,7 @@ def test_what_pytorch_is_told_of_results_of_octets(name: str) -> None:
     (lambda: nn.attention(Q, K, V, q_scale=SCALES[0]), "q_scale: q is f16; expected scales beside fp8 only"),
     (lambda: nn.attention(*OCTETS, q_scale=SCALES[1]), r"q_scale: shape \(2, 2\); expected \(2, 4\)"),
     (lambda: nn.attention(*OCTETS, dtype="i8"), "dtype=i8: expected f16"),
-    (lambda: nn.attention(Q, K, V, dtype="bf16"), "dtype=bf16: with dtype=f16 O is"),
+    (lambda: nn.attention(Q, K, V, dtype="bf16"), "dtype=bf16: q is f16; expected f16 or fp8"),
     (lambda: nn.attention(Q, K, V, sinks=SINKS[:2]), r"sinks: shape \(2,\); expected \(4,\)"),
     (lambda: nn.attention(Q, K, V, sinks=SINKS.astype(np.float16)), "sinks: elements are f16; expected f32"),
     (lambda: nn.attention(Q, K, V, bias=normal(B, 2, SQ, SK)),

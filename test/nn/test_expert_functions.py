@@ -93,6 +93,9 @@ def test_experts_of_8_bits(session: nn.Session, biased: bool) -> None:
     parts = (exact(one) * scales[f"{name}_scale"][..., None] for name, one in named.items())
     expected = layer(exact(x) * scales["x_scale"][:, None], *parts, weights, ids, *biases)
     assert np.abs(found - expected).max() <= 0.05 * np.abs(expected).max()  # i8 between the products
+    groups = {**scales, "x_scale": np.ones((3, 1), np.float32)}
+    with pytest.raises(DeviceError, match=r"x_scale: shape \(3, 1\), of groups; beside smooth expected one"):
+        nn.fused_experts(x, gate, up, down, weights, ids, scales=groups)
 
 
 LIMITED = "minimum(gate, 7) * sigmoid(1.702 * minimum(gate, 7)) * (clamp(up, -7, 7) + 1)"

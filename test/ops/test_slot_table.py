@@ -178,11 +178,15 @@ def test_more_work_than_is_counted() -> None:
         Shares(1, 1, Rows("q", 7), Rows("k", MAXIMUM_SIZE - 7), BLOCK, 16).check()
 
 
-@pytest.mark.parametrize(("lengths", "heads", "more"), [
-    ([4096, 3072, 2048, 1024], 8, 1.007), ([2048, 1536, 1024, 512], 16, 1), (list(range(16, 257, 2)) * 2, 8, 1),
+@pytest.mark.parametrize(("lengths", "heads"), [
+    pytest.param(
+        [4096, 3072, 2048, 1024], 8,
+        marks=pytest.mark.xfail(strict=True, reason="two more slots since all ranges are as long as each other"),
+    ),
+    ([2048, 1536, 1024, 512], 16), (list(range(16, 257, 2)) * 2, 8),
 ])  # fmt: skip
-def test_rows_of_slots_beside_published_ones(lengths: list[int], heads: int, more: float) -> None:
-    """Those in use; two slots more in the first case, since all ranges are as long as each other."""
+def test_slots_have_no_more_rows_than_published_ones(lengths: list[int], heads: int) -> None:
+    """Those in use. With `ranges=blocks` they are the published ones (`test_block_table.py`)."""
     shares, arrays = made(lengths, lengths, heads, 304, BLOCK, beside=4)
     sizes = shares.sequences, heads, shares.queries, shares.keys, BLOCK, 304
     whole = shares_by("blocks", *sizes, shares.mask, 4)
@@ -191,4 +195,4 @@ def test_rows_of_slots_beside_published_ones(lengths: list[int], heads: int, mor
             for number, length in enumerate(lengths) for head in range(heads))
         for one in (shares, whole) for costs in [one.costs(arrays)]
     ]  # fmt: skip
-    assert rows[0] <= more * rows[1]
+    assert rows[0] <= rows[1]
