@@ -11,6 +11,8 @@ from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.low_blocks import LOOPS, LowBlocks, is_few, is_low, low_blocks
+from ckmlir.ops.plan import make_plan
+from ckmlir.ops.request import RequestError
 from ckmlir.runtime.timing import model_kernels
 from ckmlir.sim.timing.parameters import load
 from ckmlir.targets import get_target
@@ -133,6 +135,15 @@ def test_parts() -> None:
         low = blocks(16, 300, k, (16, 16, 128))
         parts = low.best_parts("v4", GFX942)
         assert 1 < parts <= 32 and (parts - 1) * -(-low.steps // parts) < low.steps
+
+
+@pytest.mark.parametrize("block", ["1x8x1", "8x16x1", "3x500x7"])
+def test_blocks_smaller_than_a_tile_are_refused(block: str) -> None:
+    """Named ones, of which parts of K are found before."""
+    operator, target = find_operator("gated_gemm"), get_target("gfx90a")
+    problem = operator.problem(m=64, n=256, k=256, block=block)
+    with pytest.raises(RequestError, match=f"block={block}"):
+        make_plan(operator, problem, target)
 
 
 def test_where_the_estimate_holds() -> None:

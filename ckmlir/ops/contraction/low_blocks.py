@@ -255,8 +255,9 @@ def _norm(power: float, *times: float) -> float:
 
 
 def waves_of(rows: int, columns: int) -> tuple[int, int]:
-    """Along rows and columns of a block: a tile of 16 x 16 each where it has 16 rows or columns, else two by two."""
-    tiles = rows // TILE, columns // TILE
+    """Along rows and columns of a block: a tile of 16 x 16 each where it has 16 rows or columns, else two by two. A
+    request may name a smaller block, which is refused later."""
+    tiles = max(rows // TILE, 1), max(columns // TILE, 1)
     return (min(tiles[0], MOST_WAVES), min(tiles[1], MOST_WAVES)) if 1 in tiles else FOUR_WAVES
 
 
