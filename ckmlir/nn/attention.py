@@ -65,11 +65,10 @@ def attention(
         alibi_slopes: (h,), or (b, h) with slopes of each sequence, f32.
         sinks: (h,), f32, a logit of each head that joins its sums of exponentials, as gpt-oss has them.
         bias: (sq, sk), (h, sq, sk) or (b, h, sq, sk), of which b and h may be 1, added to the scaled scores, as an
-            `attn_mask` of PyTorch's that has numbers; of q's type, beside fp8 f32.
-        q_scale, k_scale, v_scale: of fp8, (b, h), (b, hk) and (b, hk), f32: what the elements of each head stand for is
-            that times them; None: for themselves.
-        dtype: of the result: q's, which is the default, or fp8; beside fp8 bf16, which is then the default, f16, f32 or
-            fp8.
+            `attn_mask` of PyTorch's that has numbers; of q's type, f32 for fp8.
+        q_scale, k_scale, v_scale: for fp8, what the elements of each head are multiplied by, (b, h), (b, hk) and
+            (b, hk), f32; None: ones.
+        dtype: of the result, by default q's, or fp8. For fp8 operands bf16 (the default), f16, f32 or fp8.
         dropout_p: the probability with which a weight is dropped; the others are multiplied by 1 / (1 - dropout_p).
         seed: of its random numbers, 0 to 2^63 - 1: with the same one the same weights are dropped, in gradients too.
         deterministic: of the gradients, where PyTorch records the call: the same bits in every run, for more memory. So

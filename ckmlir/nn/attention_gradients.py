@@ -83,7 +83,7 @@ def attention_backward(
         **seeds_of(call, dropout_p, seed, arrays["q"], keys),
     }
     if return_dbias and bias is None:
-        raise DeviceError("return_dbias=True: there is no bias; expected one, or False")
+        raise DeviceError("return_dbias=True without a bias; expected bias=, or return_dbias=False")
     keys |= {"dbias": return_dbias, "deterministic": deterministic}
     more = {} if sinks is None else {"dsink": ((heads,), "f32")}
     more |= {"dbias": (tuple(bias.shape), arrays["q"].dtype)} if return_dbias else {}

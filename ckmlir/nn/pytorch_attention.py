@@ -1,7 +1,7 @@
 """Attention as operators of PyTorch, and its gradients: schemas, shapes of results.
 
-Gradients of sinks and of a bias come from operators of their own, whose results are always as many: those of what the
-call does not have have no elements.
+Gradients of sinks and of a bias come from operators of their own. These always return the same number of tensors; a
+gradient that was not asked for is an empty one.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ ATTENTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
 
 
 def _run_with_parts(dout: Any, *given: Any, sinks: Any = None, return_dbias: bool = False, **options: Any) -> Any:
-    """`attention_backward`, with results without elements where there are no such gradients."""
+    """`attention_backward`, with empty tensors for the gradients that it does not return."""
     options |= {"sinks": sinks, "return_dbias": return_dbias}
     dq, dk, dv, *others = nn.attention_backward(dout, *given, **options)
     dsinks = dout.new_empty((0,)) if sinks is None else others.pop(0)

@@ -218,7 +218,7 @@ def test_what_pytorch_is_told_of_results_of_octets(name: str) -> None:
     (lambda: nn.attention(Q, K, V, bias=normal(SQ, SK, dtype="f32")), "bias: elements are f32; expected f16"),
     (lambda: nn.attention(Q, K, V, bias=normal(SQ, SK), softcap=3.0), "bias"),
     (lambda: nn.attention_backward(Q, Q, K, V, Q, np.zeros((B, H, SQ), np.float32), return_dbias=True),
-     "return_dbias=True: there is no bias"),
+     "return_dbias=True without a bias"),
 ])  # fmt: skip
 def test_what_is_refused(call: Callable[[], Any], words: str) -> None:
     with pytest.raises((DeviceError, RequestError), match=words):

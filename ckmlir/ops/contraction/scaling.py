@@ -33,7 +33,7 @@ A_DWORD = 4
 DTYPES = ("f32", POWERS)
 """Of scales; powers of two are those of the microscaling formats (OCP Microscaling Formats, 5.4.1)."""
 FLOATS = ("f32", "f16", "bf16")
-"""Of scales of elements that are no powers of two."""
+"""Types of scales of elements, other than powers of two."""
 ZEROS = "i8"
 """Of zero points."""
 ELEMENTS = "elements"

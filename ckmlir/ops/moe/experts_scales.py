@@ -37,7 +37,7 @@ SCALED = (*EIGHT_BIT_FLOATS, "i8")
 POWERED = ("fp8", "bf8", *PACKED_FLOATS)
 """Those that have powers of two."""
 SCALE = Choice(
-    "scale", None, "type of b_scale of 4 bits beside f16 and bf16 that is no power of two; default: f32", FLOATS
+    "scale", None, "of 4 bits beside f16 and bf16: type of b_scale, unless that is mx; default: f32", FLOATS
 )  # fmt: skip
 """The key of layers as well."""
 WIDE = ("f16", "bf16")
