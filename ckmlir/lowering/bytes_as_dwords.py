@@ -2,19 +2,22 @@
 behind the other.
 
 LLVM has no registers for vectors of bytes: what is not plainly a dword may be taken apart and put together again, by
-vector arithmetic on every byte.
+vector arithmetic on every byte. One byte or two go from block to block as a number of 32 bits: as bytes they would be
+taken apart, or given a sign, where they were loaded, and each load of a loop that runs ahead be waited for at once.
 """
 
 from collections.abc import Iterable
 
-from ckmlir.dialect.build import producer
+from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.branches import BRANCHES, received
-from ckmlir.lowering.storage import as_integers, bitcast, bytes_of, from_storage
+from ckmlir.lowering.storage import as_integers, bitcast, bytes_of, from_storage, storage_of, to_storage
 from ckmlir.mlir import ir
 from ckmlir.passes.vectors import SLICE, is_join, part, shuffle, splat
 
 BYTE, DWORD = 8, 4
+FEW = (1, 2)
+"""Bytes that are less than a dword."""
 
 
 def use_dwords(function: ir.Operation, shuffled: Iterable[ir.Operation]) -> None:
@@ -24,12 +27,14 @@ def use_dwords(function: ir.Operation, shuffled: Iterable[ir.Operation]) -> None
         shuffled: the slices and shuffles of the kernel.
     """
     _, *blocks = function.regions[0]
-    for argument in [one for block in blocks for one in block.arguments if is_bytes(one.type)]:
+    for argument in [one for block in blocks for one in block.arguments if is_bytes(one.type) or _is_few(one.type)]:
         fragment, uses = argument.type, list(argument.uses)
         first = argument.owner.operations[0]
         with ir.InsertionPoint(first), first.location:
-            argument.set_type(dwords_of(fragment))
-            converted = from_storage(argument, fragment)
+            few = _is_few(fragment)
+            argument.set_type(ir.IntegerType.get_signless(32) if few else dwords_of(fragment))
+            raw = value("arith.trunci", storage_of(fragment), [argument]) if few else argument
+            converted = from_storage(raw, fragment)
         for use in uses:
             use.owner.operation.operands[use.operand_number] = converted
     for op in shuffled:
@@ -58,7 +63,8 @@ def _hand_on(branch: ir.Operation) -> None:
         into = received(branch, number)
         if into is not None and into.type != operand.type:
             with ir.InsertionPoint(branch), branch.location:
-                branch.operands[number] = to_dwords(operand)
+                few = _is_few(operand.type)
+                branch.operands[number] = _number(operand) if few else to_dwords(operand)
 
 
 def _slice(op: ir.Operation) -> None:
@@ -95,4 +101,18 @@ def _repeated(join: ir.Operation) -> ir.Value | None:
 
 def is_bytes(type_: ir.Type) -> bool:
     """Whether a type is a vector of bytes, or of 8-bit floats, that fills whole dwords."""
-    return isinstance(type_, ir.VectorType) and bits(type_.element_type) == BYTE and bytes_of(type_) % DWORD == 0
+    return _holds_bytes(type_) and bytes_of(type_) % DWORD == 0
+
+
+def _is_few(type_: ir.Type) -> bool:
+    """Whether a type is a vector of one or two of them."""
+    return _holds_bytes(type_) and bytes_of(type_) in FEW
+
+
+def _number(fragment: ir.Value) -> ir.Value:
+    """One byte or two as a number of 32 bits."""
+    return value("arith.extui", ir.IntegerType.get_signless(32), [to_storage(fragment)])
+
+
+def _holds_bytes(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.VectorType) and bits(type_.element_type) == BYTE
