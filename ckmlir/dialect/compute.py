@@ -220,9 +220,9 @@ class MmaOp(Ck.Operation, name="mma", traits=[ext.Pure]):
     """`ck.mma %a, %b, %c {instruction}`: a (m, k) · b (n, k)ᵀ + c (m, n) by the matrix instruction named.
 
     The attribute is an `Mma` in its own notation: instruction, iterations along K in one operand, operands swapped or
-    not. With two operands more, e8m0 tiles (m, k / 32) and (n, k / 32), every 32 elements along K of a and of b are
-    scaled first. With one more, an i8 tile (m, k / 8), a has the two of every four elements along K that it names, and
-    is (m, k / 2) (`dialect.mma_index`).
+    not; with parts of K c is (parts m, n). With two operands more, e8m0 tiles (m, k / 32) and (n, k / 32), every 32
+    elements along K of a and of b are scaled first. With one more, an i8 tile (m, k / 8), a has the two of every four
+    elements along K that it names, and is (m, k / 2) (`dialect.mma_index`).
     """
 
     a: ext.Operand[Any]
@@ -253,10 +253,8 @@ class MmaOp(Ck.Operation, name="mma", traits=[ext.Pure]):
         ]
         of_a = depths[0] * (1 + len(index))
         expect(of_a == depths[1], f"K differs: a has {of_a}, b has {depths[1]}")
-        expect(
-            c.lengths == (a.lengths[0], b.lengths[0]),
-            f"c must be {[a.lengths[0], b.lengths[0]]}, not {list(c.lengths)}",
-        )
+        made = (mma.parts * a.lengths[0], b.lengths[0])
+        expect(c.lengths == made, f"c must be {list(made)}, not {list(c.lengths)}")
         for name, tile, dtype in (("a", a, mma.a_dtype), ("b", b, mma.b_dtype), ("c", c, mma.acc_dtype)):
             wanted = "i8" if dtype in PACKED else dtype.removeprefix("x")  # bytes; xf32 computes with f32
             expect(

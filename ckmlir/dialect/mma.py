@@ -58,6 +58,9 @@ INDEX_BYTES = 4  # of a sparse A's index that a register holds
 class Mma(Struct, frozen=True):
     """A matrix instruction with its numbering of K and rows; `k_chunk` and `run` 0 are the instruction's own.
 
+    With `parts` the waves of a workgroup have a part of a tile's K each. C then has the rows of every part, one part
+    below the other: C[p m + i, j] is the sum over part p of K of A[i, k] B[j, k].
+
     Raises:
         ValueError: an instruction of several blocks, or numbers that do not divide what a lane holds.
     """
@@ -68,6 +71,7 @@ class Mma(Struct, frozen=True):
     transposed: bool = False
     spread: int = 1
     run: int = 0
+    parts: int = 1
 
     def __post_init__(self) -> None:
         if self.instruction.blocks != 1:
@@ -95,6 +99,8 @@ class Mma(Struct, frozen=True):
             raise ValueError(f"{self.instruction.name} scales blocks of K, so k_pack must be 1")
         if self.instruction.sparse and (self.transposed or self.k_chunk):
             raise ValueError(f"{self.instruction.name} takes a sparse A first, in its own order of K")
+        if self.parts < 1 or (self.parts > 1 and self.instruction.sparse):
+            raise ValueError(f"{self.parts} parts of K of {self.instruction.name}: expected 1, or a dense product")
         if self.spread < 1 or (self.spread > 1 and not self.instruction.scaled):
             name = self.instruction.name
             raise ValueError(f"spread {self.spread} of {name}: blocks are those that it scales; expected 1")
@@ -254,8 +260,8 @@ class Mma(Struct, frozen=True):
         return Distribution((), ((Factor(rows, LANE, 2),), k))
 
     def a_over(self, waves: tuple[int, int], m: int, k: int) -> Distribution:
-        """A (m, k) over `waves` (along m, along n): each row of waves holds its rows, copied along n; of a sparse A
-        (m, k / 2).
+        """A (m, k) over `waves` (along m, along n) of each part of K: each row of waves holds its rows, copied along n;
+        of a sparse A (m, k / 2).
 
         Raises:
             ValueError: the tile is not a multiple of what the waves take at once.
@@ -265,42 +271,47 @@ class Mma(Struct, frozen=True):
     def over_rows(self, part: Distribution, waves: tuple[int, int], m: int, k: int) -> Distribution:
         """`part`, of one wave's rows of A and one operand vector, as `a_over` has it."""
         _multiple("m", m, waves[0], self.m)
-        _multiple("k", k, 1, self.k * self.spread)
-        rows = (Factor(m // (waves[0] * self.m), REGISTER, 0), Factor(waves[0], WAVE, 0))
-        steps = (Factor(k // (self.k * self.spread), REGISTER, 1),)
-        return Distribution((Factor(waves[1], WAVE, 1),), (rows, steps)).embed(part)
+        rows = (Factor(m // (waves[0] * self.m), REGISTER, 0), Factor(waves[0], WAVE, 1))
+        return Distribution((Factor(waves[1], WAVE, 2),), (rows, self._steps(k))).embed(part)
+
+    def _steps(self, k: int) -> Row:
+        """Operand vectors along K, of each part of it."""
+        _multiple("k", k, self.parts, self.k * self.spread)
+        return Factor(self.parts, WAVE, 0), Factor(k // (self.parts * self.k * self.spread), REGISTER, 1)
 
     def b_over(self, waves: tuple[int, int], n: int, k: int) -> Distribution:
-        """B (n, k) over `waves` (along m, along n): each column of waves holds its columns, copied along m.
+        """B (n, k) over `waves` (along m, along n) of each part of K: each column of waves holds its columns, copied
+        along m.
 
         Raises:
             ValueError: the tile is not a multiple of what the waves take at once.
         """
         _multiple("n", n, waves[1], self.n)
-        _multiple("k", k, 1, self.k * self.spread)
-        columns = (Factor(n // (waves[1] * self.n), REGISTER, 0), Factor(waves[1], WAVE, 1))
-        steps = (Factor(k // (self.k * self.spread), REGISTER, 1),)
-        return Distribution((Factor(waves[0], WAVE, 0),), (columns, steps)).embed(self._deep(self.b, self.b_dtype))
+        columns = (Factor(n // (waves[1] * self.n), REGISTER, 0), Factor(waves[1], WAVE, 2))
+        dims = (columns, self._steps(k))
+        return Distribution((Factor(waves[0], WAVE, 1),), dims).embed(self._deep(self.b, self.b_dtype))
 
     def c_over(self, waves: tuple[int, int], m: int, n: int) -> Distribution:
-        """C (m, n) over `waves` (along m, along n).
+        """C (parts m, n) over `waves` (along m, along n) of each part of K.
 
         Raises:
             ValueError: the tile is not a multiple of what the waves take at once.
         """
         _multiple("m", m, waves[0], self.m)
         _multiple("n", n, waves[1], self.n)
-        rows = (Factor(m // (waves[0] * self.m), REGISTER, 0), Factor(waves[0], WAVE, 0))
-        columns = (Factor(n // (waves[1] * self.n), REGISTER, 1), Factor(waves[1], WAVE, 1))
+        rows = (
+            Factor(self.parts, WAVE, 0), Factor(m // (waves[0] * self.m), REGISTER, 0), Factor(waves[0], WAVE, 1)
+        )  # fmt: skip
+        columns = (Factor(n // (waves[1] * self.n), REGISTER, 1), Factor(waves[1], WAVE, 2))
         return Distribution((), (rows, columns)).embed(self.c)
 
     # -- agreement of three distributions
 
     def check(self, a: Distribution, b: Distribution, c: Distribution) -> list[str]:
-        """Why A (m, k), B (n, k) and C (m, n) cannot be multiplied as they lie, in words; empty when they can.
+        """Why A (m, k), B (n, k) and C (parts m, n) cannot be multiplied as they lie, in words; empty when they can.
 
         The distributions are evaluated: every lane must hold the rows that the instruction expects of it, A and B must
-        number K alike, and all of K must be summed once for every element of C.
+        number K alike, and all of K, or of a part, must be summed once for every element of C.
         """
         return list(match(self, a, b, c)[0])
 
@@ -321,25 +332,27 @@ class Mma(Struct, frozen=True):
         chunk = f" k_chunk={self.k_chunk}" if self.k_chunk else ""
         chunk += f" spread={self.spread}" if self.spread > 1 else ""
         chunk += f" run={self.run}" if self.run else ""
+        chunk += f" parts={self.parts}" if self.parts > 1 else ""
         return f"{self.instruction.name} k_pack={self.k_pack}{chunk}{' transposed' if self.transposed else ''}"
 
     @staticmethod
     @lru_cache(maxsize=1024)
     def parse(text: str) -> Mma:
-        """The Mma that `str` wrote: `f32.32x32x8f16 k_pack=2`, optionally `k_chunk=4`, `spread=4`, `run=16` and
-        `transposed`.
+        """The Mma that `str` wrote: `f32.32x32x8f16 k_pack=2`, optionally `k_chunk=4`, `spread=4`, `run=16`,
+        `parts=4` and `transposed`.
 
         Raises:
             ValueError: malformed text or an unknown instruction.
         """
-        numbers = "".join(rf"(?:\s+{name}=(\d+))?" for name in ("k_pack", "k_chunk", "spread", "run"))
+        numbers = "".join(rf"(?:\s+{name}=(\d+))?" for name in ("k_pack", "k_chunk", "spread", "run", "parts"))
         match = re.fullmatch(rf"\s*([\w.]+){numbers}(\s+transposed)?\s*", text)
         if match is None:
-            raise ValueError(f"'{text}' is not 'instruction k_pack=2 [k_chunk=4] [spread=4] [run=16] [transposed]'")
+            form = "instruction k_pack=2 [k_chunk=4] [spread=4] [run=16] [parts=4] [transposed]"
+            raise ValueError(f"'{text}' is not '{form}'")
         if match[1] not in INSTRUCTIONS:
             raise ValueError(f"there is no matrix instruction '{match[1]}'; they are written like f32.32x32x8f16")
-        pack, chunk, apart = int(match[2] or 1), int(match[3] or 0), int(match[4] or 1)
-        return Mma(INSTRUCTIONS[match[1]], pack, chunk, bool(match[6]), apart, int(match[5] or 0))
+        pack, chunk, apart, parts = (int(match[place] or least) for place, least in ((2, 1), (3, 0), (4, 1), (6, 1)))
+        return Mma(INSTRUCTIONS[match[1]], pack, chunk, bool(match[7]), apart, int(match[5] or 0), parts)
 
 
 def _multiple(name: str, length: int, waves: int, unit: int) -> None:

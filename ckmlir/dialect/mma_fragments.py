@@ -36,6 +36,10 @@ class Numbered(Protocol):
         """Neighbouring rows of C in a lane; 0: the instruction's own."""
 
     @property
+    def parts(self) -> int:
+        """Parts of K, each of which has rows of C of its own."""
+
+    @property
     def a_dtype(self) -> str:
         """Element type of A."""
 
@@ -68,9 +72,11 @@ def match(
         a, b = (of_elements(tile, dtype) for tile, dtype in ((a, mma.a_dtype), (b, mma.b_dtype)))
     except ValueError as problem:
         return (str(problem),), ()
-    problems = _shape_problems(a, b, c, 2 if mma.instruction.sparse else 1)
+    problems = _shape_problems(a, b, c, 2 if mma.instruction.sparse else 1, mma.parts)
     if problems:
         return tuple(problems), ()
+    rows, columns = a.lengths[0], b.lengths[0]
+    a, b = (_by_parts(tile, mma.parts) for tile in (a, b))
     size = mma.instruction.k_per_lane
     of_a = mma.instruction.a_per_lane
     first = operand_vectors("A", a, _native_operand(mma, transposed=False), of_a)
@@ -81,7 +87,14 @@ def match(
     found = [result for result in (first, second, accumulators) if isinstance(result, str)]
     if isinstance(first, str) or isinstance(second, str) or isinstance(accumulators, str):
         return tuple(found), ()
+    accumulators = accumulators.copy()  # columns of B are those of the part that a row of C belongs to
+    accumulators[1] += accumulators[0] // rows * columns
     return _pair(mma, first, second, accumulators, b.lengths[1])
+
+
+def _by_parts(tile: Distribution, parts: int) -> Distribution:
+    """A (rows, k) as (parts rows, k / parts): parts of K one below the other."""
+    return tile if parts == 1 else tile.split(1, tile.lengths[1] // parts).permute((1, 0, 2)).join(0)
 
 
 def _native_operand(mma: Numbered, *, transposed: bool) -> Distribution:
@@ -94,15 +107,17 @@ def _native_operand(mma: Numbered, *, transposed: bool) -> Distribution:
     return replace(layout, dims=(RowRuns.of(mma.instruction, mma.run).operand(1), layout.dims[1]))
 
 
-def _shape_problems(a: Distribution, b: Distribution, c: Distribution, kept: int) -> list[str]:
-    """`kept`: every how many elements along K has A one."""
+def _shape_problems(a: Distribution, b: Distribution, c: Distribution, kept: int, parts: int) -> list[str]:
+    """`kept`: every how many elements along K has A one; C has the rows of so many parts of K."""
     if not a.rank == b.rank == c.rank == 2:
         return [f"A, B and C have two dimensions each, not {a.rank}, {b.rank} and {c.rank}"]
     problems = []
     if a.lengths[1] * kept != b.lengths[1]:
         problems.append(f"A (m, k) is {list(a.lengths)}, B (n, k) is {list(b.lengths)}: they differ in k")
-    if c.lengths != (a.lengths[0], b.lengths[0]):
-        problems.append(f"C (m, n) is {list(c.lengths)}, A and B make {[a.lengths[0], b.lengths[0]]}")
+    if c.lengths != (parts * a.lengths[0], b.lengths[0]):
+        problems.append(f"C (m, n) is {list(c.lengths)}, A and B make {[parts * a.lengths[0], b.lengths[0]]}")
+    if b.lengths[1] % parts:
+        problems.append(f"K is {b.lengths[1]}, no multiple of {parts} parts")
     if len({(d.waves, d.lanes) for d in (a, b, c)}) != 1 or a.lanes != WAVE_SIZE:
         problems.append(f"A, B, C lie over {a.waves}x{a.lanes}, {b.waves}x{b.lanes}, {c.waves}x{c.lanes} waves x lanes")
     return problems

@@ -241,6 +241,24 @@ def test_runs_that_no_lane_has_are_refused(name, run):
         Mma(INSTRUCTIONS[name]).with_run(run)
 
 
+@pytest.mark.parametrize("name, pack", [("f32.16x16x16f16", 2), ("f32.16x16x128.f8f6f4.fp4.fp4", 1)])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("waves, parts", [((1, 1), 4), ((1, 2), 2)])
+def test_parts_of_k_have_rows_of_their_own(name, pack, transposed, waves, parts):
+    """Each wave sums its part of K; those of all parts lie one below the other."""
+    mma = Mma(INSTRUCTIONS[name], pack, transposed=transposed, parts=parts)
+    assert Mma.parse(str(mma)) == mma and f"parts={parts}" in str(mma)
+    m, n, k = 32 * waves[0], 32 * waves[1], 2 * parts * mma.k
+    a, b, c = mma.a_over(waves, m, k), mma.b_over(waves, n, k), mma.c_over(waves, m, n)
+    assert c.lengths == (parts * m, n) and c.waves == parts * waves[0] * waves[1]
+    assert mma.check(a, b, c) == []
+    rng = np.random.default_rng(0)
+    lengths = of_elements(a, mma.a_dtype).lengths, of_elements(b, mma.b_dtype).lengths
+    left, right = (rng.integers(-8, 8, length) for length in lengths)
+    pairs = zip(*(np.split(one, parts, axis=1) for one in (left, right)), strict=True)
+    assert (tile_product(mma, a, b, c, left, right) == np.concatenate([one @ other.T for one, other in pairs])).all()
+
+
 def test_other_orders_of_registers_are_found_by_evaluation():
     """Iterations may come in any order, as long as operand vectors stay whole."""
     mma = Mma(INSTRUCTIONS["f32.16x16x16f16"], 2)
@@ -289,6 +307,14 @@ def test_check_says_what_is_wrong(a, b, c, words):
         MMA.fragments(a, b, c)
 
 
+def test_parts_need_rows_for_each():
+    parts = Mma(MMA.instruction, 2, parts=2)
+    a, b, c = parts.a_over((1, 1), 32, 64), parts.b_over((1, 1), 32, 64), parts.c_over((1, 1), 32, 32)
+    whole = Mma(MMA.instruction, 2)
+    assert "A and B make [64, 32]" in parts.check(a, b, whole.c_over((1, 2), 32, 64))[0]
+    assert parts.check(whole.a_over((1, 2), 32, 64), whole.b_over((1, 2), 64, 64), c)  # a wave has all of K
+
+
 def test_mixed_widths_keep_their_own_order_of_k():
     mixed = Mma(INSTRUCTIONS["f32.16x16x128.f8f6f4.fp8.fp4"])
     assert str(mixed.a) == "d0: 16@lane.1, d1: 2@y0 4@lane.0 16@y1"
@@ -326,6 +352,9 @@ def test_native_chunk_is_the_default():
         (lambda: MMA.a_over((2, 2), 96, 32), ValueError, r"m = 96 is not a multiple of 64 \(2 waves of 32\)"),
         (lambda: MMA.b_over((2, 2), 64, 24), ValueError, r"k = 24 is not a multiple of 16"),
         (lambda: MMA.c_over((2, 2), 64, 0), ValueError, "n = 0"),
+        (lambda: Mma(MMA.instruction, parts=4).a_over((1, 1), 32, 48), ValueError, r"k = 48 .* 32 \(4 waves of 8\)"),
+        (lambda: Mma(INSTRUCTIONS[SPARSE[0]], parts=2), ValueError, "2 parts of K"),
+        (lambda: Mma(MMA.instruction, parts=0), ValueError, "0 parts of K"),
         (lambda: Mma.select(get_target("gfx90a"), "32x32x16", "fp8"), TargetError, "gfx90a has no fp8 MFMA"),
         (lambda: Mma.select(get_target("gfx942"), "32x32x8", "f16", block_k=20), ValueError, "20 deep"),
         (lambda: Mma.parse("f32.32x32x9f16"), ValueError, "no matrix instruction"),

@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from ckmlir.dialect.distribution import REGISTER, Distribution, Factor
+from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.mma import Mma
-from ckmlir.lang import Scalar, Tile, mma, zeros
+from ckmlir.lang import Scalar, Tile, mma, slice_tile, to_lds, zeros
+
+STORED = 4
+"""Elements of a row that a lane has at most of sums that are added through LDS."""
 
 
 class Accumulation(Protocol):
@@ -50,8 +55,8 @@ class Sums:
         self.lies, self.stretch = product.c_over(waves, *block[:2]), 0
 
     def zeros(self, dtype: str) -> Tile:
-        """A block of accumulators."""
-        return zeros(self.block[:2], dtype, self.lies)
+        """A block of accumulators, of every part of K."""
+        return zeros((self.product.parts * self.block[0], self.block[1]), dtype, self.lies)
 
     def keep(self, k: Scalar) -> None:
         """See `Accumulation`."""
@@ -74,4 +79,17 @@ class Sums:
 
     def totals(self, sums: Sequence[Tile]) -> list[Tile]:
         """See `Accumulation`."""
-        return list(sums)
+        return list(sums) if self.product.parts == 1 else [self._added(one) for one in sums]
+
+    def _added(self, sums: Tile) -> Tile:
+        """The sums of all parts of K, which lie one below the other: a lane reads its elements of every part, and adds
+        them in this order.
+        """
+        parts, (rows, columns, _), waves = self.product.parts, self.block, self.lies.waves
+        lies = coalesced((rows, columns), waves, 1, STORED)
+        every = Distribution((), ((Factor(parts, REGISTER, 0),), ())).embed(lies)
+        held = to_lds(sums).read(every)
+        total, *others = (slice_tile(held, 0, part * rows, rows) for part in range(parts))
+        for one in others:
+            total = total + one
+        return total

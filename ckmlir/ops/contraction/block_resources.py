@@ -55,6 +55,8 @@ def block_lds(spec: ContractionSpec) -> int:
     computing = find_dtype(computing_type(spec.dtype)).bytes
     arranged = computing * spec.products if spec.op else find_dtype(spec.out).bytes
     shuffle = m * n * arranged // math.prod(spec.slices) if spec.epilogue == "cshuffle" else 0
+    if spec.along_k > 1:  # the sums of all waves
+        shuffle += spec.along_k * spec.products * m * n * find_dtype(accumulator_type(spec.dtype)).bytes
     if spec.behind:  # the block, and two buffers of the matrix behind
         shuffle = (m + 2 * spec.chain[0]) * n * spec.in_lds[0].bytes
     return max(_loop_lds(spec), shuffle)
@@ -82,7 +84,8 @@ def block_registers(spec: ContractionSpec) -> Resources:
     # Two steps of operands when a schedule spreads the reads of LDS over the step, else those of the whole block.
     reads = [tile_depth(spec.mfma[1], one.bytes) for one in in_lds if one.packing is None]
     vector = max(spec.mfma[2], *reads, 0)  # a lane reads 16 bytes
-    depth = min(k, 2 * vector) if schedule.order != "source" else k
+    part = k // spec.along_k
+    depth = min(part, 2 * vector) if schedule.order != "source" else part
     loads = 0
     moving = operands = 0.0
     for tensor, place in _operands(spec):
@@ -103,7 +106,7 @@ def block_registers(spec: ContractionSpec) -> Resources:
                 in_turns = schedule.groups > 1 and align * width >= DWORD and not spec.sparse
                 loads += few * (REGISTERS_IN_TURNS if in_turns else REGISTERS_PER_LOAD)
         elif path == "straight":
-            fragment = own * k * in_memory[place].bits / in_lds[place].bits
+            fragment = own * part * in_memory[place].bits / in_lds[place].bits
             singly = spec.layout[place] == "CR"[place]  # what does not lie along K
             moving += schedule.ahead_of("load") * fragment * (4 / min(size, 4) if singly else 1)
             loads += REGISTERS_PER_LOAD * int(fragment * 4 / size) if singly else 0
@@ -119,7 +122,7 @@ def block_registers(spec: ContractionSpec) -> Resources:
         moving += rows * (1 + sets * (k // spec.piece))
     # What an instruction gives of a group, and the same scaled, on its way to the sums of each matrix.
     moving += 2 * partial * spec.products * spec.mfma[0] * spec.mfma[1] // WAVE_SIZE
-    sums = (1 + partial) * spec.products * m * n
+    sums = (1 + partial) * spec.products * m * n * spec.along_k
     accumulators = sums // threads * find_dtype(accumulator_type(spec.dtype)).bytes // 4
     if spec.behind:  # the block as an operand, the matrix behind on its way, sums of a step
         across, width = spec.chain[0], in_lds[0].bytes

@@ -45,9 +45,10 @@ def matrix_instruction(spec: ContractionSpec, target: Target) -> Iterator[Reason
         if spec.block[axis] % step:
             why = f"{spec.waves[axis]} waves of {spec.mfma[axis]} along {letter} do not divide {spec.block[axis]}"
             yield Reason("block", spec.block, why, f"expected a multiple of {step} along {letter}")
-    if spec.block[2] % spec.mfma[2]:
-        why = f"the matrix instruction takes {spec.mfma[2]} along k at a time"
-        yield Reason("block", spec.block, why, f"expected a multiple of {spec.mfma[2]} along k")
+    deep = spec.mfma[2] * spec.along_k
+    if spec.block[2] % deep:
+        why = f"the matrix instructions of all waves take {deep} along k at a time"
+        yield Reason("block", spec.block, why, f"expected a multiple of {deep} along k")
 
 
 def slices(spec: ContractionSpec, target: Target) -> Iterator[Reason]:

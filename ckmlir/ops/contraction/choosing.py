@@ -35,12 +35,12 @@ def in_other_blocks(problem: Problem, last: ContractionSpec, target: Target) -> 
 def planned(operator: str, asked: Problem, plan: Plan, sink: str, target: Target) -> ContractionSpec:
     """The kernel of a plan, whether the chip can run it or not."""
     problem = asked.parted() if sink == "partial" else asked
-    schedule, block, waves, columns = plan
+    schedule, block, waves, columns, along_k = plan
     piece, sparse = problem.piece(block[2], target), problem.ld_index is not None
     taken = problem.taken(target)
     types = (taken or problem.dtype, taken or problem.b_dtype or problem.dtype)
     columns = problem.shuffled or columns
-    mfma = problem.mfma or default_mfma((*block[:2], piece), waves, types, target, columns, sparse)
+    mfma = problem.mfma or default_mfma((*block[:2], piece // along_k), waves, types, target, columns, sparse)
     epilogue = problem.epilogue or default_epilogue(plan, computed=problem.op not in ("", "acc"))
     found = ContractionSpec(
         operator=operator,
@@ -71,6 +71,7 @@ def planned(operator: str, asked: Problem, plan: Plan, sink: str, target: Target
         align=problem.aligned(),
         sparse=problem.index_align,
         index_order=problem.index_order,
+        along_k=along_k,
     )
     return with_kept_scales(replace(found, slices=slices_of(found)), problem, target)
 

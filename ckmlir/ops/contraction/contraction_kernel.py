@@ -135,14 +135,13 @@ class Products:
         # Swapped operands: a lane's consecutive accumulators are then consecutive columns of C.
         # A sparse operand is the instruction's first.
         shape, sparse = "x".join(map(str, spec.mfma)), bool(spec.sparse)
-        product = Mma.select(
-            target, shape, *spec.multiplied, block_k=spec.piece, transposed=not sparse, sparse=sparse
-        )
-        if spec.shuffled and spec.in_memory[1] != spec.in_lds[1]:
-            product = product.with_vector(spec.in_memory[1].widest, spec.piece)
+        depth = spec.piece // spec.along_k
+        product = Mma.select(target, shape, *spec.multiplied, block_k=depth, transposed=not sparse, sparse=sparse)
+        if spec.is_straight and spec.in_memory[1] != spec.in_lds[1]:
+            product = product.with_vector(spec.in_memory[1].widest, depth)
         if spec.scaled_by_instruction:
             product = replace(product, spread=min(spec.block[2] // product.k, SCALES_OF_A_REGISTER))
-        self.spec, self.product = spec, product
+        self.spec, self.product = spec, replace(product, parts=spec.along_k)
         self.operands_of = SEEN[spec.windows.partition(":")[0]][0]
         self.schedule = Schedule.parse(spec.schedule_text)
 

@@ -107,6 +107,7 @@ class ContractionSpec(Spec):
         sink: of `SINKS`; for "partial" there is no expression, and `out` is the type of the accumulators.
         block: tile (m, n, k) of a workgroup in one step of the K loop.
         waves: waves of a workgroup along (m, n).
+        along_k: so many times as many, each with a part of a step's K; LDS adds their sums.
         mfma: shape (m, n, k) of the matrix instruction; (1, 1, 1) where vector arithmetic multiplies
             (`ckmlir.ops.contraction.depthwise`).
         shuffled: columns of a tile of B in fragment order (`ckmlir.ops.contraction.shuffle`), 0 for a plain matrix.
@@ -162,6 +163,7 @@ class ContractionSpec(Spec):
     chain_side: Annotated[tuple[str, ...], Counts(without_alignment)] = ()
     kept: Algorithm[int] = 0
     beside: int = 0
+    along_k: Algorithm[int] = 1
 
     @property
     def name(self) -> str:
@@ -186,6 +188,7 @@ class ContractionSpec(Spec):
         parts += [text.replace(":", "x") for text in (*self.chain_scaling, *self.chain_side)]
         parts += [f"kept{self.kept}"] * (self.kept > 0) + [f"beside{self.beside}"] * (self.beside > 0)
         parts += [f"slices{by(self.slices)}"] * (math.prod(self.slices) > 1)
+        parts += [f"along{self.along_k}"] * (self.along_k > 1)
         return "_".join(parts + ([f"pad_{self.pad}"] if self.pad else []))
 
     @property
@@ -353,7 +356,7 @@ class ContractionSpec(Spec):
 
     @property
     def wave_count(self) -> int:
-        return math.prod(self.waves)
+        return math.prod(self.waves) * self.along_k
 
     @property
     def schedule_text(self) -> str:

@@ -46,6 +46,8 @@ def default_epilogue(plan: Plan, *, computed: bool = False) -> str:
     expression computes goes through LDS in slices, since it reads D tensors as C is written; but not where lanes have
     more than `MOST_SLICED` accumulators.
     """
+    if plan.along_k > 1:
+        return "direct"
     size = plan.block[0] * plan.block[1]
     sliced = computed and size <= MOST_SLICED * math.prod(plan.waves) * WAVE_SIZE
     return "cshuffle" if sliced or size <= LARGEST_THROUGH_LDS else "direct"
@@ -53,10 +55,10 @@ def default_epilogue(plan: Plan, *, computed: bool = False) -> str:
 
 def slices_of(spec: ContractionSpec) -> tuple[int, int]:
     """What `default_slices` gives for a kernel, whatever slices it has; (1, 1) where C goes straight to memory as it is
-    summed.
+    summed, or where waves along K have added their sums through LDS.
     """
     computed = bool(spec.op) or spec.dtype == "f64"
-    if spec.epilogue == "direct" and not computed:
+    if spec.along_k > 1 or (spec.epilogue == "direct" and not computed):
         return 1, 1
     element = find_dtype(computing_type(spec.dtype) if computed else spec.out).bytes
     sides = [SideSpec.parse(text) for text in spec.side]

@@ -90,7 +90,16 @@ def _described(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
 
 def _numbers(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     yield from not_positive(spec, "block", "mfma", "slices")
-    yield from not_powers_of_two(spec, "waves", "align")
+    yield from not_powers_of_two(spec, "waves", "align", "along_k")
+
+
+def _along_k(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+    """Whether waves may share a step's K: their sums are plain ones."""
+    if spec.along_k == 1:
+        return
+    if spec.scaled_sums or spec.sparse or spec.beside or spec.windows or spec.behind:
+        why = "sums of parts of K have scales of groups, or other sums beside them"
+        yield Reason("along_k", spec.along_k, why, "expected 1")
 
 
 def _pad_letters(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
@@ -337,7 +346,7 @@ def _sink(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
 
 CHECKS: tuple[tuple[Check, ...], ...] = (
     (_choices, _described, _numbers, _pad_letters),
-    (_expression, _merged, _walk, _windows, _sources, _scaling, _sparse, _beside, _chain),
+    (_expression, _merged, _walk, _windows, _sources, _scaling, _sparse, _beside, _chain, _along_k),
     (_narrow_floats, _sink),
     (matrix_instruction, alignment, fragment_order),
     (slices, phases),

@@ -37,17 +37,19 @@ class Plan(NamedTuple):
 
     Attributes:
         columns: of the matrix instruction; 0: of the largest that tiles the block.
+        along_k: waves that share a step's K, of each of `waves`.
     """
 
     schedule: str
     block: tuple[int, int, int]
     waves: tuple[int, int]
     columns: int = 0
+    along_k: int = 1
 
 
 def plan_of(spec: ContractionSpec) -> Plan:
     """The plan of a kernel."""
-    return Plan(spec.schedule, spec.block, spec.waves)
+    return Plan(spec.schedule, spec.block, spec.waves, along_k=spec.along_k)
 
 
 class Wish(NamedTuple):

@@ -65,13 +65,13 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
     named = product.schedule or (PRESHUFFLE if product.shuffled else None)
     if product.block is not None:
         for schedule in (named,) if named else PREFERRED:
-            yield Plan(schedule, product.block, product.waves or default_waves(schedule))
+            yield Plan(schedule, product.block, product.waves or default_waves(schedule), 0, problem.along_k or 1)
         return
     bits = find_dtype(product.taken(target) or product.stored).step
     if product.scaled_group(target):
         named = named or PREFERRED_PARTIAL[0]
     if named is None:
-        yield from past_lds_converted(problem, bits)
+        yield from past_lds_converted(problem, bits, target)
     yield from for_few_tokens(problem, named, bits, target)
     shallow = _shallow(problem) if product.load_bytes < NARROWEST_FOR_TWO_STEPS else ()
     for block, line in itertools.product(shallow, (DEPTH // 2, DEPTH)):

@@ -54,6 +54,7 @@ class ExpertsProblem(Struct, frozen=True):
         kinds: of the D tensors, of `KINDS`.
         reduction: how entries of a token are summed, None where they are not.
         entry_ids: whether an array says which entries the list names.
+        along_k: waves that share a step's K; None: open.
         product: that of one unit. Its batch strides lead from one expert's arrays to the next's.
     """
 
@@ -67,6 +68,7 @@ class ExpertsProblem(Struct, frozen=True):
     reduction: str | None
     product: Problem
     entry_ids: bool = False
+    along_k: int | None = None
 
     @property
     def entries(self) -> int:
@@ -156,6 +158,8 @@ def read_experts(values: Mapping[str, Any]) -> ExpertsProblem:
     product = with_scales(read_problem(asked, 2 if used & {"gate", "up"} else 1), values)
     if product.block is not None and unit % product.block[0]:
         raise RequestError(f"block: {product.block[0]} rows do not divide unit={unit}; expected a divisor")
+    if product.block is None and values["wave_k"] is not None:
+        raise RequestError(f"wave_k={values['wave_k']}: of a block that is left open; expected block as well")
     reduction = values["reduction"]
     if values["c_rows"] == "token":
         reduction = reduction or "workspace"
@@ -167,7 +171,7 @@ def read_experts(values: Mapping[str, Any]) -> ExpertsProblem:
         raise RequestError(f"{named}: rows of c by {values['c_rows']} are not summed; expected nothing")
     problem = ExpertsProblem(
         t, e, topk, unit, values["a_rows"], values["c_rows"], kinds, reduction,
-        _with_experts(product, kinds, e, values), values["entry_ids"],
+        _with_experts(product, kinds, e, values), values["entry_ids"], values["wave_k"],
     )  # fmt: skip
     return _checked(problem)
 

@@ -141,6 +141,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         *(key for key in PITCHES if key.name != "lda"),
         Integer("b_stride", None, "elements from one expert's matrix to the next's; by default packed", minimum=1),
         *PLAN_KEYS,
+        Integer("wave_k", None, "so many times as many waves, which share each step's K; goes with block", minimum=1),
         SHUFFLED,
         Choice(
             "reduction",
@@ -190,11 +191,14 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         return ((0, problem.product.n, problem.product.k),)
 
     def chosen(self, problem: ExpertsProblem, spec: ContractionSpec) -> dict[str, object]:
-        return chosen_keys(problem.product, spec, PLAN_FIELDS)
+        found = chosen_keys(problem.product, spec, PLAN_FIELDS)
+        return {**found, "wave_k": spec.along_k} if problem.along_k is None and spec.along_k > 1 else found
 
     def mismatches(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
         own = _made(problem)
-        reasons = list(unlike(spec, operator=self.name, walk="experts", rows=own.listed, sink=_sink(problem)))
+        reasons = list(unlike(
+            spec, operator=self.name, walk="experts", rows=own.listed, sink=_sink(problem), along_k=problem.along_k,
+        ))  # fmt: skip
         return reasons + mismatches_of_blocks(own, spec, target)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
