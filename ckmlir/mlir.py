@@ -12,13 +12,15 @@ The genuine `mlir` package is used when it is importable and complete, else the 
 | `ext` | `mlir.dialects.ext`, Python-defined dialects |
 | `arith`, `math`, `scf`, … (`DIALECTS`) | the dialects' Python modules, imported when first asked for |
 | `gpu_objects` | the types and attributes of the gpu dialect, without its operations' classes |
+| `operations_without_classes()` | how a Python-defined dialect is loaded quickly |
 | `make_context(*loaders)` | a context with threading off; `ckmlir.dialect.context` makes those with the ck dialect |
 """
 
 import functools
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +68,7 @@ __all__ = [
     "make_context",
     "math",
     "memref",
+    "operations_without_classes",
     "passmanager",
     "rocdl",
     "scf",
@@ -124,6 +127,24 @@ def __getattr__(name: str) -> Any:
         if name == "gpu_objects":
             return importlib.import_module(f"{_package}._mlir_libs._mlirDialectsGPU")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@contextmanager
+def operations_without_classes() -> Iterator[None]:
+    """Inside, dialects that Python defines are loaded without making their classes known for their operations.
+
+    The bindings would make an object of such a class each time they list an operation or say what a value comes from,
+    for four times the price of the class that all other operations have. Verifiers are attached all the same.
+    """
+    registry = ext._cext
+    before = {name: getattr(registry, name) for name in ("register_operation", "register_op_adaptor")}
+    try:
+        for name in before:
+            setattr(registry, name, lambda *_, **__: lambda one: one)
+        yield
+    finally:
+        for name, register in before.items():
+            setattr(registry, name, register)
 
 
 def make_context(*loaders: DialectLoader) -> "ir.Context":

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ckmlir.mlir import ext, ir
+from ckmlir.mlir import ext, ir, operations_without_classes
 
 
 class Ck(ext.Dialect, name="ck"):  # type: ignore[call-arg]  # the bindings carry no types
@@ -22,8 +22,12 @@ class Ck(ext.Dialect, name="ck"):  # type: ignore[call-arg]  # the bindings carr
 
     @classmethod
     def load(cls) -> None:
-        """Load into the current context, of classes of one name the last: an interrupted import is done again."""
+        """Load into the current context, of classes of one name the last: an interrupted import is done again.
+
+        The classes say what operations hold and verify it. Who meets an operation sees an `ir.OpView`.
+        """
         cls.types = list({one.type_name: one for one in cls.types}.values())
         cls.attributes = list({one.attr_name: one for one in cls.attributes}.values())
         cls.operations = list({one.OPERATION_NAME: one for one in cls.operations}.values())
-        super().load()
+        with operations_without_classes():
+            super().load()

@@ -20,3 +20,9 @@ def test_the_shared_context_is_one_per_thread() -> None:
     thread.start()
     thread.join()
     assert others[0] is not shared_context()
+
+
+def test_operations_have_no_classes_of_their_own() -> None:
+    with shared_context():
+        barrier = ir.Operation.create("ck.barrier", loc=ir.Location.unknown())
+        assert type(barrier.opview) is ir.OpView
