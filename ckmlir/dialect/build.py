@@ -22,6 +22,9 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 
+_create = ir.Operation.create
+"""Name, types of results, operands, attributes, successors, number of regions; by place, which is half a µs quicker."""
+
 
 @contextmanager
 def default_attributes(attributes: dict[str, ir.Attribute]) -> Iterator[None]:
@@ -41,16 +44,14 @@ def create(
     regions: int = 0,
 ) -> ir.Operation:
     """Append operation `name` at the current insertion point and location."""
-    return ir.Operation.create(
-        name, results=list(results), operands=list(operands), attributes=_merged(attributes), regions=regions
-    )
+    return _create(name, results, operands, _merged(attributes), None, regions)
 
 
 def value(
     name: str, result: ir.Type, operands: Sequence[ir.Value], attributes: dict[str, ir.Attribute] | None = None
 ) -> ir.Value:
     """Append an operation without regions and return its only result."""
-    return ir.Operation.create(name, results=[result], operands=list(operands), attributes=_merged(attributes)).result
+    return _create(name, (result,), operands, _merged(attributes)).result
 
 
 def constant_value(attribute: ir.Attribute) -> ir.Value:
@@ -68,10 +69,10 @@ def constant_real(number: float, type_: ir.Type) -> ir.Value:
     return value("arith.constant", type_, [], {"value": ir.FloatAttr.get(type_, number)})
 
 
-def _merged(attributes: dict[str, ir.Attribute] | None) -> dict[str, ir.Attribute]:
+def _merged(attributes: dict[str, ir.Attribute] | None) -> dict[str, ir.Attribute] | None:
     defaults = _thread.defaults
     if not defaults:
-        return attributes or {}
+        return attributes
     return {**defaults, **attributes} if attributes else defaults
 
 

@@ -65,8 +65,14 @@ def with_results(operation: ir.Operation, types: Sequence[ir.Type]) -> ir.Operat
 
 
 def end_of(block: ir.Block) -> ir.Operation:
-    """The operation that ends a block."""
-    return block.operations[-1].operation
+    """The operation that ends a block, found without counting those before it; of a block that has no end yet the last
+    one.
+    """
+    try:
+        end: ir.Operation = ir.InsertionPoint.at_block_terminator(block).ref_operation
+    except ValueError:
+        end = block.operations[-1].operation
+    return end
 
 
 def same_values(operation: ir.Operation) -> Iterator[list[ir.Value]]:

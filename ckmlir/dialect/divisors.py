@@ -16,6 +16,7 @@ from operator import lshift, mul
 from typing import NamedTuple
 
 from ckmlir.dialect.build import integer_of, producer
+from ckmlir.dialect.control import end_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.mlir import ir
 
@@ -270,4 +271,4 @@ def _number(owner: ir.Operation) -> int | None:
 
 def _last(block: ir.Block) -> ir.Operation | None:
     """A block's last operation, without a look at the others; None while it has none."""
-    return block.operations[-1].operation if len(block.operations) else None
+    return end_of(block) if len(block.operations) else None

@@ -27,6 +27,7 @@ from itertools import permutations
 from msgspec import Struct, field
 
 from ckmlir.dialect.build import producer, text_of, value
+from ckmlir.dialect.control import end_of
 from ckmlir.dialect.scalars import bits, zero_of
 from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.mlir import ir
@@ -152,7 +153,7 @@ def _users(web: _Web, member: ir.Value, multiplying: Collection[ir.Block]) -> li
 def _note_entries(web: _Web, function: ir.Operation) -> None:
     """The operands of branches by which something becomes an accumulator."""
     for block in function.regions[0]:
-        branch = block.operations[-1].operation
+        branch = end_of(block)
         if branch.name not in BRANCHES:
             continue
         for number, operand in enumerate(branch.operands):

@@ -9,6 +9,7 @@ taken apart, or given a sign, where they were loaded, and each load of a loop th
 from collections.abc import Iterable
 
 from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.control import end_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.lowering.storage import as_integers, bitcast, bytes_of, from_storage, storage_of, to_storage
@@ -43,7 +44,7 @@ def use_dwords(function: ir.Operation, shuffled: Iterable[ir.Operation]) -> None
                 _slice(op)
         elif is_join(op) and is_bytes(op.operands[0].type):
             _join(op)
-    for end in [block.operations[-1].operation for block in function.regions[0]]:
+    for end in [end_of(block) for block in function.regions[0]]:
         if end.name in BRANCHES:
             _hand_on(end)
 

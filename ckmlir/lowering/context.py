@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from ckmlir.dialect.build import constant_integer, integer_of, producer, value
+from ckmlir.dialect.control import end_of
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
 from ckmlir.dialect.distribution_builders import quad_distance
 from ckmlir.dialect.divisors import Divisors, constant_of
@@ -124,7 +125,7 @@ class Lowering(Struct):
 
     def leads_to_loop(self, block: ir.Block) -> bool:
         """Whether a steady loop comes next."""
-        return bool(self.steps) and bool(self.steps.intersection(block.operations[-1].operation.successors))
+        return bool(self.steps) and bool(self.steps.intersection(end_of(block).successors))
 
     def known_in_block(self, key: Hashable, find: Callable[[], T]) -> T:
         """What `find` says, asked for the first time in this block and remembered to its end."""
@@ -214,7 +215,7 @@ def _steps(function: ir.Operation) -> set[ir.Block]:
     """The blocks whose arguments advance, as the branches to them say; found before lowering splits blocks."""
     steps: set[ir.Block] = set()
     for block in function.regions[0]:
-        branch = block.operations[-1].operation
+        branch = end_of(block)
         if ADVANCES in branch.attributes:
             steps.update(branch.successors[number] for number in ir.DenseI32ArrayAttr(branch.attributes[ADVANCES]))
             del branch.attributes[ADVANCES]

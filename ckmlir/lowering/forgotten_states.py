@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ckmlir.dialect.build import text_of
+from ckmlir.dialect.control import end_of
 from ckmlir.lowering.instructions import fence
 from ckmlir.lowering.matrix_distances import nops, wait
 from ckmlir.mlir import ir
@@ -54,7 +55,7 @@ def doubtful(module: ir.Module) -> Doubtful:
         for function in top.operation.regions[0].blocks[0].operations if function.operation.regions
         for block in function.operation.regions[0].blocks if _multiplies(block)
     ]  # fmt: skip
-    branches = [end for block in blocks if _goes_around(end := _end(block))]
+    branches = [end for block in blocks if _goes_around(end := end_of(block))]
     return Doubtful(branches, [op for block in blocks for op in _assemblies(block)])
 
 
@@ -67,13 +68,9 @@ def _goes_around(end: ir.Operation) -> bool:
     if end.name != CONDITIONAL:
         return False
     into, around = end.successors
-    last = _end(into)
+    last = end_of(into)
     joins: bool = last.name == BRANCH and last.successors[0] == around
     return joins
-
-
-def _end(block: ir.Block) -> ir.Operation:
-    return block.operations[len(block.operations) - 1].operation
 
 
 def _assemblies(block: ir.Block) -> Iterator[ir.Operation]:

@@ -14,6 +14,7 @@ from itertools import accumulate, chain, pairwise
 from typing import Any
 
 from ckmlir.dialect.build import producer
+from ckmlir.dialect.control import end_of
 from ckmlir.lowering.branches import BRANCHES
 from ckmlir.mlir import ir
 from ckmlir.passes.flow import Flow
@@ -43,7 +44,7 @@ def hand_on(function: ir.Operation, passing: Iterable[ir.Operation]) -> None:
         for ops in alike.values():
             if (computed := _computed_in(ops[0].operands[0], blocks)) is not None:
                 for op in computed:
-                    op.move_before(outside[0].operations[-1].operation)
+                    op.move_before(end_of(outside[0]))
                 _hand(ops, outside[0], flow.blocks[loop.begin], flow.blocks[end])
 
 
@@ -51,15 +52,15 @@ def _hand(ops: list[ir.Operation], outside: ir.Block, begin: ir.Block, end: ir.B
     """Let a loop hand on what goes into operations that are alike, and is the same in each turn."""
     first, *others = ops
     taken = begin.add_argument(first.results[0].type, first.location)
-    _append(outside.operations[-1].operation, begin, first.operands[0])
+    _append(end_of(outside), begin, first.operands[0])
     first.operands[0] = taken
     if begin != end:
-        first.move_before(end.operations[-1].operation)
+        first.move_before(end_of(end))
         for op in ops:
             op.results[0].replace_all_uses_with(taken)
         for op in others:
             op.erase()
-    _append(end.operations[-1].operation, begin, first.results[0])
+    _append(end_of(end), begin, first.results[0])
 
 
 def _form(operand: ir.Value, blocks: Collection[ir.Block]) -> Any:

@@ -1,6 +1,7 @@
 """The kernel as an llvm.func: its memory in LDS, and what the backend is told of it."""
 
 from ckmlir.dialect.build import integer, integer_of
+from ckmlir.dialect.control import end_of
 from ckmlir.dialect.notes import notes_of
 from ckmlir.dialect.scalars import name_of
 from ckmlir.lowering.accumulator_form import ACCUMULATION
@@ -53,7 +54,7 @@ def finish_function(function: ir.Operation, waves: int, accumulation: bool, *, a
     for block in list(function.regions[0]):
         block.append_to(kernel.regions[0])
     for block in kernel.regions[0]:
-        last = block.operations[-1].operation
+        last = end_of(block)
         if last.name == "func.return":
             with ir.InsertionPoint(last), last.location:
                 ir.Operation.create("llvm.return")

@@ -35,7 +35,7 @@ def steady_loops(flow: Flow, turns: Loop) -> list[Loop]:
 
 def has_any(flow: Flow, places: Collection[int], kind: str) -> bool:
     """Whether blocks have instructions of a kind, by a part of their names, written as operations or as assembly."""
-    ops = [op.operation for place in places for op in flow.blocks[place].operations]
+    ops = (op.operation for place in places for op in flow.blocks[place].operations)
     return any(kind in (text_of(op, "asm_string") if op.name == "llvm.inline_asm" else op.name) for op in ops)
 
 

@@ -19,6 +19,7 @@ the branch. What products read late is another matter: `forgotten_states.py`.
 from collections.abc import Iterator
 
 from ckmlir.dialect.build import create, producer, text_of
+from ckmlir.dialect.control import end_of
 from ckmlir.lowering.accumulator_form import MATRIX, VIEWS_OF_REGISTERS, assembly
 from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.lowering.instructions import fence
@@ -138,7 +139,7 @@ def _comes_from_before(value: ir.Value, block: ir.Block) -> bool:
 
 def _behind_branches(function: ir.Operation) -> set[ir.Block]:
     """Blocks that a branch of two ways leads to, and where such ways go on without another choice."""
-    ends = {block: block.operations[-1].operation for block in function.regions[0]}
+    ends = {block: end_of(block) for block in function.regions[0]}
     waiting = [to for end in ends.values() if end.name == "cf.cond_br" for to in end.successors]
     found = set(waiting)
     while waiting:

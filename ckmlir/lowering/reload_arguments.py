@@ -53,6 +53,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.control import end_of
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.kernel_arguments import KernelArguments, size_of
 from ckmlir.lowering.lowered_loops import (
@@ -136,7 +137,7 @@ def _reload(function: ir.Operation) -> None:
                 _begin_anew(flow, loop, steady, flow.entry(loop), arguments, numbers=not arguments.are_many)
             if arguments.are_many:
                 _end_anew(flow, loop, arguments)
-                last = arguments.entry.operations[len(arguments.entry.operations) - 1].operation
+                last = end_of(arguments.entry)
                 _ask(arguments, 0, last, last)
     _ask_for_others(function, flow, arguments)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ckmlir.dialect.control import end_of
 from ckmlir.lowering.lowered_loops import MATRIX, branching_kernels, steady_loops
 from ckmlir.mlir import ir
 from ckmlir.passes.flow import Flow
@@ -51,7 +52,7 @@ class SettleLoads(Pass):
 
 
 def _settle(before: ir.Block) -> None:
-    last = before.operations[len(before.operations) - 1].operation
+    last = end_of(before)
     loads = [op.operation.results[0] for op in before.operations if op.operation.name == LOAD]
     if last.name != BRANCH or len(loads) < TWO or not _are_multiplied(loads):
         return

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.control import end_of
 from ckmlir.dialect.held import hands_on
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.branches import received
@@ -129,7 +130,7 @@ class _Lanes:
         self._handed: dict[ir.Value, list[ir.Value]] = defaultdict(list)
         self._shared = set[ir.Value]()
         for block in flow.blocks:
-            branch = block.operations[-1].operation
+            branch = end_of(block)
             # Lanes that take different ways meet where one of the ways is the branch itself (`branches.where_all`).
             condition = branch.operands[:1] if len(branch.successors) > 1 else ()
             for number, operand in enumerate(branch.operands):

@@ -30,6 +30,7 @@ from ckmlir.dialect.build import (
     registers_of,
     text_of,
 )  # fmt: skip
+from ckmlir.dialect.control import end_of
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.digits import ORIGIN, QUAD, THREAD, merged_along, with_digits
 from ckmlir.dialect.digits import WAVE as OF_WAVE
@@ -240,7 +241,7 @@ def _carry(loop: ir.Operation, walks: Walks) -> None:
         loop = _with_arguments(loop, [digit for digits in first.values() for digit in digits])
         body = loop.regions[0].blocks[0]
         arguments = list(body.arguments)[len(body.arguments) - sum(map(len, first.values())) :]
-        last = body.operations[-1].operation
+        last = end_of(body)
         handed = list(last.operands)
         for walk, users in walks.items():
             digits, arguments = arguments[: len(walk.lengths)], arguments[len(walk.lengths) :]

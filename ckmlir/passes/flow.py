@@ -7,6 +7,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from ckmlir.dialect.control import end_of
 from ckmlir.mlir import ir
 
 
@@ -32,7 +33,7 @@ class Flow:
     def __init__(self, blocks: list[ir.Block]) -> None:
         self.blocks = blocks
         places = {block: place for place, block in enumerate(blocks)}
-        self.following = [[places[to] for to in block.operations[-1].operation.successors] for block in blocks]
+        self.following = [[places[to] for to in end_of(block).successors] for block in blocks]
         self._before: list[list[int]] = [[] for _ in blocks]
         for place, following in enumerate(self.following):
             for to in following:

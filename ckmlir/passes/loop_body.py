@@ -1,11 +1,13 @@
 """The body of a loop of stages: what its operations are to a schedule, and how values travel between iterations."""
 
-from collections.abc import Collection
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from msgspec import Struct
 
 from ckmlir.dialect.build import producer
-from ckmlir.dialect.control import LOOPS, WHILE
+from ckmlir.dialect.control import LOOPS, WHILE, end_of
 from ckmlir.dialect.loop import LOOP, STAGE
 from ckmlir.dialect.schedule_items import Barrier, Fence, Priority, Wait
 from ckmlir.mlir import ir
@@ -77,6 +79,31 @@ class Step(Struct, frozen=True):
     after: tuple[Marker, ...] = ()
 
 
+class _Read(threading.local):
+    """What was asked of a body; None outside `read_once`."""
+
+    operands: dict[ir.Operation, list[ir.Value]] | None = None
+    makers: dict[ir.Value, ir.Operation | None] | None = None
+    handed: list[tuple[ir.Block, list[ir.Value]]] | None = None
+
+
+_read = _Read()
+
+
+@contextmanager
+def read_once() -> Iterator[None]:
+    """Inside, the bindings are asked once what each operation uses, what makes each value, and what a body hands on
+    (`operands_of`, `maker_of`, `handed_on`): an answer takes 1 to 3 µs, and a schedule asks ten times. Nothing may
+    change the answers there.
+    """
+    outer = _read.operands, _read.makers, _read.handed
+    _read.operands, _read.makers, _read.handed = {}, {}, []
+    try:
+        yield
+    finally:
+        _read.operands, _read.makers, _read.handed = outer
+
+
 def holds_loop(loop: ir.Operation) -> bool:
     """Whether another loop is inside, at any depth."""
     return any(op.name in LOOPS for op in nested(loop))
@@ -126,15 +153,37 @@ def has_effect(op: ir.Operation) -> bool:
 
 
 def operands_of(op: ir.Operation) -> list[ir.Value]:
-    """What an operation and those inside it use."""
-    if not len(op.regions):
-        return list(op.operands)
-    return [operand for one in within(op) for operand in one.operands]
+    """What an operation and those inside it use; a list that is not to be changed."""
+    known = _read.operands
+    found = None if known is None else known.get(op)
+    if found is None:
+        found = [operand for one in within(op) for operand in one.operands] if len(op.regions) else list(op.operands)
+        if known is not None:
+            known[op] = found
+    return found
+
+
+def maker_of(value: ir.Value) -> ir.Operation | None:
+    """The operation whose result a value is, `producer`, asked once where a body is read once."""
+    known = _read.makers
+    if known is None:
+        return producer(value)
+    if value in known:
+        return known[value]
+    known[value] = found = producer(value)
+    return found
 
 
 def handed_on(block: ir.Block) -> list[ir.Value]:
-    """What a loop body hands to the next iteration."""
-    return list(block.operations[-1].operation.operands)
+    """What a loop body hands to the next iteration; a list that is not to be changed."""
+    known = _read.handed
+    if known is None:
+        return list(end_of(block).operands)
+    found = next((values for home, values in known if home == block), None)
+    if found is None:
+        found = list(end_of(block).operands)
+        known.append((block, found))
+    return found
 
 
 def source_of(operand: ir.Value, block: ir.Block, handed: list[ir.Value]) -> tuple[ir.Value, int]:
@@ -156,12 +205,12 @@ def _is_carried(operand: ir.Value, block: ir.Block) -> bool:
 def fed_by(op: ir.Operation, block: ir.Block) -> dict[ir.Operation, int]:
     """The loads that the first operand of an operation in a loop body comes from, and how many iterations before."""
     handed, found = handed_on(block), dict[ir.Operation, int]()
-    pending = [(op.operands[0], 0)]
+    pending = [(operands_of(op)[0], 0)]
     seen: set[ir.Value] = set()
     while pending:
         value, before = pending.pop()
         source, iterations = source_of(value, block, handed)
-        owner = producer(source)
+        owner = maker_of(source)
         if owner is None or source in seen:
             continue
         seen.add(source)
@@ -180,11 +229,11 @@ def sources_of(
     `operands`: only the first so many operands count. `beyond`: what these use does not count.
     """
     found: set[ir.Operation] = set()
-    pending = list(op.operands)[:operands]
+    pending = operands_of(op)[:operands]
     seen: set[ir.Value] = set()  # without it, sums of shared terms take a time exponential in their depth
     while pending:
         value = pending.pop()
-        owner = producer(value)
+        owner = maker_of(value)
         if owner is None or value in seen:
             continue
         seen.add(value)
@@ -204,7 +253,7 @@ def first_copies(placed: list[Placed]) -> list[Placed]:
     pending = list(needed)
     while pending:
         for operand in operands_of(pending.pop()):
-            owner = producer(operand)
+            owner = maker_of(operand)
             if owner in owners and owner not in needed:
                 needed.add(owner)
                 pending.append(owner)

@@ -1,6 +1,6 @@
 """What a schedule must not ask of a loop: PassFailure, at the line of the operation that it would harm."""
 
-from ckmlir.dialect.build import producer, text_of
+from ckmlir.dialect.build import text_of
 from ckmlir.dialect.control import BRANCH
 from ckmlir.dialect.lds_indexed import ATOMIC, FOLLOWS
 from ckmlir.dialect.schedule import Schedule
@@ -19,6 +19,7 @@ from ckmlir.passes.loop_body import (
     Placed,
     handed_on,
     has_effect,
+    maker_of,
     operands_of,
     source_of,
     sources_of,
@@ -82,7 +83,7 @@ def _is_loaded(vector: ir.Value) -> bool:
     """Whether loads give all of a vector, as it is or in parts."""
     pending, seen = [vector], {vector}
     while pending:
-        owner = producer(pending.pop())
+        owner = maker_of(pending.pop())
         if owner is None or not (owner.name == LOAD or owner.name.startswith("vector.")):
             return False
         found = set(owner.operands) - seen if owner.name != LOAD else set()
@@ -106,7 +107,7 @@ def check_values(steps: list[Placed], schedule: Schedule) -> None:
                 fail(one, f"'{one.name}' in {stage_named(op)} cannot run ahead: its effect would happen twice")
         for operand in operands_of(op):
             value, iterations = source_of(operand, block, handed)
-            source = producer(value)
+            source = maker_of(value)
             if source is not None and source.name == "ck.lds_alloc":
                 continue  # allocations leave the loop
             if source is not None and source in position:
@@ -157,7 +158,7 @@ def _carries(op: ir.Operation, block: ir.Block) -> bool:
     waiting, seen = list(op.operands), set(op.operands)
     while waiting:
         item = waiting.pop()
-        owner = producer(item)
+        owner = maker_of(item)
         if owner is None:
             argument = ir.BlockArgument(item)
             if argument.owner == block and argument.arg_number > 0:
@@ -184,7 +185,7 @@ def check_kept(body: list[ir.Operation], steps: list[Placed], schedule: Schedule
     every = [one for op in body for one in (op, *(nested(op) if len(op.regions) else ()))]
     inside = set(every)
     tensors = [traffic.tensor for op in every if (traffic := traffic_of(op)) is not None]
-    outside = [tensor for tensor in dict.fromkeys(tensors) if producer(tensor) not in inside]
+    outside = [tensor for tensor in dict.fromkeys(tensors) if maker_of(tensor) not in inside]
     now = {placed.op: (-placed.ahead, number) for number, placed in enumerate(steps)}
     for tensor in outside:
         writes, reads = lds_accesses(tensor, body)

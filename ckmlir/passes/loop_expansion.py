@@ -35,7 +35,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
 from ckmlir.passes.last_step import take_apart
 from ckmlir.passes.loop_body import Marker, Placed, Step, first_copies
-from ckmlir.passes.loop_values import Key, LoopValues
+from ckmlir.passes.loop_values import Key, LoopValues, Taken
 from ckmlir.passes.step_markers import create_marker
 from ckmlir.passes.walk import move_rest, nested
 from ckmlir.passes.wave_groups import meet, part
@@ -88,7 +88,6 @@ class Expansion:
     ) -> None:
         self.loop = loop
         self.after = step.after
-        self.steps = step.placed
         self.schedule = schedule
         self.turning = [(tensor, copies) for tensor, copies in slots.items() if len(copies) > 1]
         if schedule.slots == "unrolled":
@@ -236,9 +235,10 @@ class Expansion:
 
     def _prologue(self) -> None:
         self._begin_block({}, [slot for _, copies in self.turning for slot in copies])
-        begun = first_copies([placed for placed in self.steps if placed.ahead == self.furthest])
-        for placed in begun:
-            self._emit(placed, -self.furthest, self.lower, 0)
+        begun = first_copies([one.placed for one in self.values.taken if one.placed.ahead == self.furthest])
+        for taken in self.values.taken:
+            if taken.placed in begun:
+                self._emit(taken, -self.furthest, self.lower, 0)
         if begun:
             create_marker(Fence())
         for step in range(-self.furthest, 0):
@@ -283,14 +283,15 @@ class Expansion:
         this step otherwise. From there so many iterations are `known` to run; if it is the `last` one, no more.
         """
         alone = last and bool(self.schedule.last)
-        for placed in self.steps:
+        for taken in self.values.taken:
+            placed = taken.placed
             iteration = step + placed.ahead
             if iteration < 0 or (last and placed.ahead) or placed in done:
                 continue
             index = self._index(base, iteration if step < 0 else placed.ahead, known)
             if step >= 0 and not alone:
                 self._mark(placed.before)
-            self._emit(placed, step, index, first_slot)
+            self._emit(taken, step, index, first_slot)
         if step >= 0 and not alone:
             self._mark(self.after)
 
@@ -300,23 +301,29 @@ class Expansion:
         for marker in markers:
             create_marker(marker)
 
-    def _emit(self, placed: Placed, step: int, index: ir.Value, first_slot: int) -> None:
-        op = placed.op
-        copy = op.clone()
-        inside = list(nested(copy)) if op in self.values.inside else []
-        self._replace(copy, self.values.operands[op], step, placed.ahead, index, first_slot)
+    def _emit(self, taken: Taken, step: int, index: ir.Value, first_slot: int) -> None:
+        copy = taken.placed.op.clone()
+        inside = list(nested(copy)) if taken.inside else []
+        ahead = taken.placed.ahead
+        self._replace(copy, taken.operands, step, ahead, index, first_slot)
         for inner in inside:
-            self._replace(inner, list(inner.operands), step, placed.ahead, index, first_slot)
+            self._replace(inner, list(inner.operands), step, ahead, index, first_slot)
         if step >= 0 and self.schedule.fences == "memory":
-            for one in (copy, *inside):
-                if one.name in PINNABLE:
+            for one, name in ((copy, taken.name), *((inner, inner.name) for inner in inside)):
+                if name in PINNABLE:
                     one.attributes[PINNED] = ir.UnitAttr.get()
+        if self.marked:
+            self._note_fences(copy)
+        if taken.results:
+            for old, new in zip(taken.results, copy.results, strict=True):
+                self.ready[old, step] = new
+
+    def _note_fences(self, copy: ir.Operation) -> None:
+        """Say of the first operation behind fences which they are."""
         if any(isinstance(marker, Fence) for marker in self.marked):
             asked = [str(marker) for marker in self.marked if isinstance(marker, Fence | Barrier)]
             copy.attributes[FENCES] = string(", ".join(asked))
         self.marked = []
-        for old, new in zip(op.results, copy.results, strict=True):
-            self.ready[old, step] = new
 
     def _replace(
         self, copy: ir.Operation, operands: list[ir.Value], step: int, ahead: int, index: ir.Value, first_slot: int
@@ -329,9 +336,9 @@ class Expansion:
                 own[number] = now
 
     def _operand(self, operand: ir.Value, step: int, ahead: int, index: ir.Value, first_slot: int) -> ir.Value:
-        slots, number, made = self.values.origin(operand)
-        if operand in self.now:
+        if self.now and operand in self.now:
             return self.now[operand][(step + ahead) % len(self.now[operand])]
+        slots, number, made = self.values.origin(operand)
         if slots is not None:
             return slots[(step + ahead + first_slot) % len(slots)]
         if number is not None:

@@ -6,9 +6,11 @@ travels as a block argument through the steps between. So do the carried values 
 
 from typing import NamedTuple
 
-from ckmlir.dialect.build import producer
+from msgspec import Struct
+
+from ckmlir.dialect.control import end_of
 from ckmlir.mlir import ir
-from ckmlir.passes.loop_body import Placed
+from ckmlir.passes.loop_body import Placed, maker_of, operands_of
 from ckmlir.passes.walk import nested
 
 Key = tuple[object, int]
@@ -25,6 +27,17 @@ class Origin(NamedTuple):
     ahead: int | None
 
 
+class Taken(Struct, frozen=True):
+    """An operation of the body, with what every copy of it would ask of the bindings again."""
+
+    placed: Placed
+    operands: list[ir.Value]
+    results: list[ir.Value]
+    inside: list[ir.Operation]
+    """What it holds, where it has regions."""
+    name: str
+
+
 class LoopValues:
     """The values that the steps of a loop take and hand on.
 
@@ -36,8 +49,7 @@ class LoopValues:
     Attributes:
         yielded: what the body hands on, one for each carried value.
         initial: what carried values are before the first iteration.
-        operands: the operands of each placed operation.
-        inside: the operations within each placed operation that has regions.
+        taken: the placed operations.
         yielded_ahead: how far ahead the operation runs that computes each yielded value; None if none of the body does.
         needed: the values of earlier steps that a step uses itself, or has to pass on.
     """
@@ -45,15 +57,13 @@ class LoopValues:
     def __init__(self, loop: ir.Operation, placed: list[Placed], slots: dict[ir.Value, list[ir.Value]]) -> None:
         self.body = loop.regions[0].blocks[0]
         self.slots = slots
-        self.yielded = list(self.body.operations[-1].operation.operands)
+        self.yielded = list(end_of(self.body).operands)
         self.initial = list(loop.operands)[3:]
         self.ahead: dict[ir.Operation | None, int] = {one.op: one.ahead for one in placed}
-        # Looked up once: every step of the expanded loop asks again, and bindings take their time to answer.
-        self.operands = {one.op: list(one.op.operands) for one in placed}
-        self.inside = {one.op: list(nested(one.op)) for one in placed if len(one.op.regions)}
+        self.taken = [_taken(one) for one in placed]
         self._origins: dict[ir.Value, Origin] = {}
         self.yielded_ahead = [self.origin(item).ahead for item in self.yielded]
-        self.needed = self._needed(placed)
+        self.needed = self._needed()
 
     def origin(self, operand: ir.Value) -> Origin:
         """Where an operand of the body comes from."""
@@ -67,7 +77,7 @@ class LoopValues:
             return Origin(self.slots[operand], None, None)
         if isinstance(operand, ir.BlockArgument) and operand.owner == self.body:
             return Origin(None, operand.arg_number - 1, None)
-        return Origin(None, None, self.ahead.get(producer(operand)))
+        return Origin(None, None, self.ahead.get(maker_of(operand)))
 
     def producer_ahead(self, number: int) -> int:
         """How far ahead the operation runs whose result is handed on as carried value `number`."""
@@ -80,13 +90,13 @@ class LoopValues:
         assert isinstance(what, ir.Value)
         return what.type
 
-    def _needed(self, placed: list[Placed]) -> list[Key]:
+    def _needed(self) -> list[Key]:
         """The values of earlier steps that a step uses itself, or has to pass on."""
         needed: dict[Key, None] = {}
-        for one in placed:
-            inside = (item for inner in self.inside.get(one.op, ()) for item in inner.operands)
-            for operand in (*self.operands[one.op], *inside):
-                self._note(needed, operand, one.ahead)
+        for one in self.taken:
+            inside = (item for inner in one.inside for item in inner.operands)
+            for operand in (*one.operands, *inside):
+                self._note(needed, operand, one.placed.ahead)
         for number, item in enumerate(self.yielded):
             self._note_yield(needed, number, -self.producer_ahead(number))
             if self.yielded_ahead[number] is None:
@@ -109,3 +119,10 @@ class LoopValues:
             needed[number, step] = None
         elif source is not None and source >= 0:
             self._note_yield(needed, source, step - 1 - self.producer_ahead(source))
+
+
+def _taken(placed: Placed) -> Taken:
+    op = placed.op
+    if len(op.regions):
+        return Taken(placed, list(op.operands), list(op.results), list(nested(op)), op.name)
+    return Taken(placed, operands_of(op), list(op.results), [], op.name)

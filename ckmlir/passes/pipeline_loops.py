@@ -26,6 +26,7 @@ from ckmlir.passes.loop_body import (
     Placed,
     has_effect,
     holds_loop,
+    read_once,
     stage_named,
     within,
 )
@@ -103,6 +104,13 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
     if schedule.occupancy:
         _function_of(loop).attributes[OCCUPANCY] = integer(schedule.occupancy)
     _describe_for_each_user(loop.regions[0].blocks[0])
+    with read_once():
+        expansion = _checked(loop, schedule, target)
+    expansion.run()
+
+
+def _checked(loop: ir.Operation, schedule: Schedule, target: Target | None) -> Expansion:
+    """What a loop becomes under its schedule, which may do that; PassFailure where it may not."""
     body = [op.operation for op in loop.regions[0].blocks[0].operations][:-1]
     try:
         step = order_step(body, schedule, target)
@@ -138,7 +146,7 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
             f"without copies (what rotates takes {turns} turns); at most {MOST_STEPS} make sense, choose numbers that "
             "divide each other",
         )
-    Expansion(loop, step, schedule, slots, unroll, innermost=innermost).run()
+    return Expansion(loop, step, schedule, slots, unroll, innermost=innermost)
 
 
 def _function_of(op: ir.Operation) -> ir.Operation:

@@ -31,6 +31,7 @@ from msgspec import Struct, field
 
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import integer, integer_of, producer
+from ckmlir.dialect.control import end_of
 from ckmlir.dialect.divisors import ARGUMENT_DIVISOR, constant_of
 from ckmlir.dialect.notes import PROMISES, leave_note
 from ckmlir.dialect.reach import NEAR_BYTES
@@ -254,7 +255,7 @@ def _is_known(op: ir.Operation) -> bool:
 
 
 def _end(block: ir.Block) -> ir.Operation:
-    return block.operations[-1].operation
+    return end_of(block)
 
 
 def _deciding(control: ir.Operation) -> list[ir.Value]:

@@ -8,7 +8,6 @@ iteration to the next is what memory operations produced, in the registers where
 Orders that are computed are in `step_policies`; fences, priorities and mixes are added by `step_markers`.
 """
 
-from ckmlir.dialect.build import producer
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Fragments
 from ckmlir.mlir import ir
@@ -25,6 +24,7 @@ from ckmlir.passes.loop_body import (
     fragments_of,
     handed_on,
     has_effect,
+    maker_of,
     operands_of,
     source_of,
     stage_of,
@@ -126,7 +126,7 @@ def _users(body: list[ir.Operation]) -> dict[ir.Operation, list[tuple[ir.Operati
     for op in body:
         for operand in operands_of(op):
             source, iterations = source_of(operand, body[0].block, handed)
-            owner = producer(source)
+            owner = maker_of(source)
             if owner in position:
                 late = position[owner] >= position[op]
                 users.setdefault(owner, []).append((op, iterations - late))
@@ -153,7 +153,7 @@ def _as_listed(body: list[ir.Operation], ahead: dict[ir.Operation, int], schedul
         if op in placed:
             return
         for operand in operands_of(op):
-            owner = producer(operand)
+            owner = maker_of(operand)
             if owner is None or owner not in inside or owner in rank or has_effect(owner):
                 continue
             if rank and ahead[owner] == ahead[op]:
@@ -161,7 +161,7 @@ def _as_listed(body: list[ir.Operation], ahead: dict[ir.Operation, int], schedul
         placed[op] = Placed(op, ahead[op], clusters[op], before.get(op, ()))
 
     def early(op: ir.Operation) -> bool:
-        owners = {producer(operand) for operand in operands_of(op)} & inside
+        owners = {maker_of(operand) for operand in operands_of(op)} & inside
         follows = rank and op not in rank and not has_effect(op)
         return bool(follows) and any(one not in placed and ahead[one] == ahead[op] for one in owners)
 

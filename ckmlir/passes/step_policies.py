@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from ckmlir.dialect.build import producer, registers_of
+from ckmlir.dialect.build import registers_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.mlir import ir
@@ -24,6 +24,7 @@ from ckmlir.passes.loop_body import (
     Placed,
     Step,
     fed_by,
+    maker_of,
     operands_of,
     sources_of,
 )  # fmt: skip
@@ -83,7 +84,7 @@ def _phases(matrix: list[ir.Operation], needs: dict[ir.Operation, frozenset[ir.O
     """
     phases: dict[ir.Operation | None, int] = {}
     for op in matrix:
-        before = producer(op.operands[2])
+        before = maker_of(op.operands[2])
         own = phases[before] + (needs[before] != needs[op]) if before in phases else 0
         made = [phases[one] + 1 for one in sources_of(op, frozenset({MATRIX}), operands=2) if one in phases]
         phases[op] = max(own, *made) if made else own
@@ -138,7 +139,7 @@ def _interleave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, targ
     if sum(len(registers_of(op)) for op in phases.others) <= MOST_BESIDE:
         slots += [(0, op) for op in phases.others]
     middle = (last + end) / 2 if found else last
-    late = [op for op in phases.loads if any(_fed_before(op, fill, ahead) for fill in behind)]
+    late = _fed_before(phases.loads, behind, ahead)
     slots += _spread(_transfers([op for op in phases.loads if op not in late], before, ahead), 0, last)
     slots += _spread(_transfers(late, behind, ahead), free, middle if found else end)
     slots += _spread(phases.reads[0], middle, end)
@@ -155,10 +156,10 @@ def _spread(ops: list[ir.Operation], start: float, end: float) -> Slots:
     return [(start + (number + 0.5) * (end - start) / len(ops), op) for number, op in enumerate(ops)]
 
 
-def _fed_before(load: ir.Operation, fill: ir.Operation, ahead: Ahead) -> bool:
-    """Whether a write uses what a load fetched in an earlier step."""
-    feeding = fed_by(fill, fill.block)
-    return load in feeding and ahead[load] + feeding[load] > ahead[fill]
+def _fed_before(loads: list[ir.Operation], fills: list[ir.Operation], ahead: Ahead) -> list[ir.Operation]:
+    """The loads of which a write uses what they fetched in an earlier step."""
+    feeding = [(ahead[fill], fed_by(fill, fill.block)) for fill in fills]
+    return [op for op in loads if any(op in fed and ahead[op] + fed[op] > early for early, fed in feeding)]
 
 
 def _transfers(loads: list[ir.Operation], fills: list[ir.Operation], ahead: Ahead) -> list[ir.Operation]:
@@ -250,7 +251,7 @@ def _ping_pong(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, targe
         turns[number * (count - 1) // len(phases.others)].append(op)
     for phase, group in enumerate(phases.straight):
         turns[phase + 1 if phases.count > 1 else count] += group
-    late = [op for op in phases.loads if any(_fed_before(op, fill, ahead) for fill in single)]
+    late = _fed_before(phases.loads, single, ahead)
     early = _transfers([op for op in phases.loads if op not in late], rotating, ahead)
     for number, op in enumerate(early):
         among = count - (bool(single) or op.name == COPY)
@@ -282,14 +283,14 @@ def _with_takers(body: list[ir.Operation], order: Order, ahead: Ahead) -> Order:
     needs = {op: number for number, op in enumerate(matrices, start=1)}
     """By operation, how many matrix instructions are placed when all are there that it needs."""
     for op in body:
-        owners = [producer(operand) for operand in operands_of(op)]
+        owners = [maker_of(operand) for operand in operands_of(op)]
         found = [needs[owner] for owner in owners if owner in needs and ahead[owner] == ahead[op]]
         if op not in fixed and found:
             needs[op] = max(found)
     early: set[ir.Operation | None] = {*fixed}  # and what has to come before these
     for op in reversed(body):
         if op in early:
-            early.update(map(producer, operands_of(op)))
+            early.update(map(maker_of, operands_of(op)))
     taking = sorted((op for op in needs if op not in early), key=needs.__getitem__)
     found_order: Order = []
     for op, cluster in order:

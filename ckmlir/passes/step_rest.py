@@ -1,8 +1,7 @@
 """What a computed order leaves to its users: everything of the step that has no place of its own."""
 
-from ckmlir.dialect.build import producer
 from ckmlir.mlir import ir
-from ckmlir.passes.loop_body import Placed, operands_of
+from ckmlir.passes.loop_body import Placed, maker_of, operands_of
 
 Ahead = dict[ir.Operation, int]
 """How many iterations ahead every operation runs."""
@@ -18,7 +17,7 @@ def with_rest(body: list[ir.Operation], order: list[tuple[ir.Operation, int]], a
         if op in placed:
             return
         for operand in operands_of(op):
-            owner = producer(operand)
+            owner = maker_of(operand)
             if owner is not None and owner in inside and owner not in fixed and ahead[owner] == ahead[op]:
                 emit(owner, cluster)
         placed[op] = Placed(op, ahead[op], cluster)

@@ -10,7 +10,6 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from ckmlir.dialect.build import producer
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Fragments
 from ckmlir.mlir import ir
@@ -29,6 +28,7 @@ from ckmlir.passes.loop_body import (
     by_stage,
     fragments_of,
     handed_on,
+    maker_of,
     operands_of,
     source_of,
     sources_of,
@@ -139,7 +139,7 @@ def _finishing(matrix: list[ir.Operation], body: list[ir.Operation]) -> list[ir.
     handed = handed_on(body[0].block)
     for op in matrix:
         before = op.operands[2]
-        maker = producer(before)
+        maker = maker_of(before)
         if maker is None:  # it goes round the loop as it is
             begins, home[op.results[0]] = False, len(home)
         elif maker not in matrix:
@@ -286,7 +286,7 @@ def _makers(body: list[ir.Operation], ahead: Ahead) -> Makers:
     """Of every operation those whose results it uses in the iteration for which both run."""
     makers: Makers = {}
     for op in body:
-        made = [one for one in map(producer, operands_of(op)) if one is not None and one in makers]
+        made = [one for one in map(maker_of, operands_of(op)) if one is not None and one in makers]
         makers[op] = [one for one in made if ahead[one] == ahead[op]]
     return makers
 
