@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -23,6 +23,7 @@ from ckmlir.diagnostics import collect
 from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.notes import take_notes
 from ckmlir.errors import CkmlirError
+from ckmlir.lowering import spared_matrices
 from ckmlir.lowering.arms_in_loops import has_arms_in_loops
 from ckmlir.lowering.backend_options import backend_options, wanted_options
 from ckmlir.lowering.carried_registers import carried_beside_accumulators
@@ -32,6 +33,7 @@ from ckmlir.lowering.linker import link
 from ckmlir.lowering.linker_stand_in import toolkit
 from ckmlir.lowering.metadata_note import KernelNotes, spilled_registers, with_notes
 from ckmlir.lowering.resting_memory import INTEGER_ARITHMETIC, resting_memory
+from ckmlir.lowering.spared_matrices import ASSEMBLY, can_spare
 from ckmlir.lowering.standard_error import captured_standard_error
 from ckmlir.mlir import PassManager, gpu_objects, ir, set_backend_option
 
@@ -107,12 +109,15 @@ def emit_code_object(
     line_table: bool = True,
     keep: Collection[str] = (),
     argument_names: Mapping[str, Sequence[str]] | None = None,
+    whole_chip: bool = False,
 ) -> CompiledObject:
     """Compile the one `gpu.module` of `module`, which holds llvm and rocdl operations only, for the chip `target`.
 
     `module` itself is not changed. `opt_level` is LLVM's, by default what the kernel wants (LEVEL), else DEFAULT_LEVEL.
     `line_table` carries the operations' locations into the code object. `keep` names artifacts, see KEEPABLE.
-    `argument_names` by kernel go into the metadata. The environment names the linker, see `ckmlir.lowering.linker`.
+    `argument_names` by kernel go into the metadata. `whole_chip`: with matrix instructions and their registers, which
+    kernels that have no use for them get only where they would spill otherwise. The environment names the linker, see
+    `ckmlir.lowering.linker`.
     Every instruction has to be one the chip has: LLVM aborts the process on others, so legality is checked by the
     passes before. Where LLVM gives up on a kernel in a copy of the process, CodeGenerationError has its words.
 
@@ -127,10 +132,12 @@ def emit_code_object(
         compiled.timings[name] = compiled.timings.get(name, 0.0) + seconds
 
     work = module.operation.clone()
-    kernels = _prepare(work, target, opt_level)
+    kernels = _prepare(work, target)
     size = _size(work)
     compiled.multiplies = size.multiplies
-    notes = _notes(kernels, argument_names or {})
+    spared = size.spares_matrices and not whole_chip
+    _name_target(kernels, target, opt_level, spared_matrices.FEATURES if spared else "")
+    notes = _notes(kernels, argument_names or {}, spared_matrices.NOTE if spared else {})
     if "rocdl" in keep:
         compiled.artifacts["rocdl"] = str(work)
     if line_table:
@@ -149,6 +156,16 @@ def emit_code_object(
         timed("asm", time.perf_counter() - start)
     start = time.perf_counter()
     relocatable = _serialize(work, "bin", size)
+    if spared and spilled_registers(relocatable).vectors:
+        return emit_code_object(
+            module,
+            target,
+            opt_level=opt_level,
+            line_table=line_table,
+            keep=keep,
+            argument_names=argument_names,
+            whole_chip=True,
+        )
     if notes:
         relocatable = with_notes(relocatable, notes)
     timed("llvm", time.perf_counter() - start)
@@ -160,14 +177,12 @@ def emit_code_object(
     return compiled
 
 
-def _prepare(work: ir.Operation, target: str, opt_level: int | None) -> ir.OpView:
-    """The one gpu.module of `work`, with its target set. Raises CodeGenerationError where it is not to be compiled."""
+def _prepare(work: ir.Operation, target: str) -> ir.OpView:
+    """The one gpu.module of `work`. Raises CodeGenerationError where it is not to be compiled for the target."""
     from ckmlir.targets import get_target
 
     if get_target(target).name != target:
         raise CodeGenerationError(f"{target}: features after the chip's name are not supported; compile for the chip")
-    if opt_level is not None and opt_level not in range(4):
-        raise CodeGenerationError(f"optimization level {opt_level} is not one of 0, 1, 2, 3")
     modules = [op for op in work.regions[0].blocks[0].operations if op.operation.name == "gpu.module"]
     if len(modules) != 1:
         raise CodeGenerationError(f"a code object is made from exactly one gpu.module; this module has {len(modules)}")
@@ -176,10 +191,17 @@ def _prepare(work: ir.Operation, target: str, opt_level: int | None) -> ir.OpVie
     other = [chip for chip in re.findall(r'chip = "([^"]*)"', named) if chip != target]
     if other:
         raise CodeGenerationError(f"the gpu.module is for {other[0]}: it cannot be compiled for {target}")
-    level = _wanted_level(modules[0]) if opt_level is None else opt_level
-    chip = f'#rocdl.target<O = {level}, chip = "{target}", abi = "{CODE_OBJECT_ABI}">'
-    attributes["targets"] = ir.Attribute.parse(f"[{chip}]", work.context)
     return modules[0]
+
+
+def _name_target(kernels: ir.OpView, target: str, opt_level: int | None, features: str) -> None:
+    """Say for which chip LLVM compiles a gpu.module, with or without which `features`, and how thoroughly."""
+    if opt_level is not None and opt_level not in range(4):
+        raise CodeGenerationError(f"optimization level {opt_level} is not one of 0, 1, 2, 3")
+    level = _wanted_level(kernels) if opt_level is None else opt_level
+    with_features = f'features = "{features}", ' if features else ""
+    chip = f'#rocdl.target<O = {level}, chip = "{target}", {with_features}abi = "{CODE_OBJECT_ABI}">'
+    kernels.attributes["targets"] = ir.Attribute.parse(f"[{chip}]", kernels.context)
 
 
 def _wanted_level(kernels: ir.OpView) -> int:
@@ -188,13 +210,16 @@ def _wanted_level(kernels: ir.OpView) -> int:
     return min((integer_of(one, LEVEL) for one in inside if LEVEL in one.attributes), default=DEFAULT_LEVEL)
 
 
-def _notes(kernels: ir.OpView, argument_names: Mapping[str, Sequence[str]]) -> dict[str, KernelNotes]:
-    """What the metadata is to say of each kernel; passes leave it on the functions, where LLVM would not know it."""
+def _notes(
+    kernels: ir.OpView, argument_names: Mapping[str, Sequence[str]], more: Mapping[str, Any]
+) -> dict[str, KernelNotes]:
+    """What the metadata is to say of each kernel: what passes leave on the functions, where LLVM would not know it, and
+    `more`."""
     found = {}
     for op in kernels.operation.regions[0].blocks[0].operations:
         if op.operation.name == "llvm.func":
             name = str(op.operation.attributes["sym_name"].value)
-            found[name] = KernelNotes(argument_names.get(name, ()), take_notes(op.operation))
+            found[name] = KernelNotes(argument_names.get(name, ()), {**more, **take_notes(op.operation)})
     return {name: one for name, one in found.items() if one.arguments or one.entries}
 
 
@@ -294,20 +319,30 @@ class _Size(NamedTuple):
     """Loads through buffers in a kernel of one block, of the one that has most of them."""
     multiplies: bool
     """Whether any kernel has matrix instructions."""
+    spares_matrices: bool
+    """Whether no kernel has a use for matrix instructions, nor for their registers."""
 
 
 def _size(work: ir.Operation) -> _Size:
     most_loads = 0
     kernels = _kernels(work)
     every = Counter[str]()
+    assemblies: list[ir.Operation] = []
     for blocks in kernels:
-        names = Counter(view.name for block in blocks for view in block)
+        views = [view for block in blocks for view in block]
+        names = Counter([view.name for view in views])
         every.update(names)
+        if names[ASSEMBLY]:
+            assemblies += [view.operation for view in views if view.name == ASSEMBLY]
         if len(blocks) == 1:
             most_loads = max(most_loads, names[BUFFER_LOAD])
-    arithmetic = sum(every[name] for name in INTEGER_ARITHMETIC)
-    multiplies = any(name.startswith(MATRIX) for name in every)
-    return _Size(arithmetic, any(len(blocks) > 1 for blocks in kernels), most_loads, multiplies)
+    return _Size(
+        sum(every[name] for name in INTEGER_ARITHMETIC),
+        any(len(blocks) > 1 for blocks in kernels),
+        most_loads,
+        any(name.startswith(MATRIX) for name in every),
+        most_loads <= MANY_LOADS and can_spare(every, assemblies),
+    )
 
 
 def _carried(work: ir.Operation) -> int:
