@@ -11,7 +11,8 @@ the least denormal, two become f32 at once: those without a sign, and those with
 be taken away exactly. Others with a sign do, divided by 16, by the instruction for offsets, from any byte (VOP1,
 v_cvt_off_f32_i4; SDWA), and without one by v_cvt_f32_ubyte. i8 has arithmetic on four bytes (`octets`).
 
-fp4 become f32 by the chip's instructions; where it has none, f16 by a table (`halves`), which multiply-adds read. Times
+fp4 become f32 by the chip's instructions, or, where one power of two is that of all that a lane has at a time, f16 or
+bf16 times that power at once; where it has none, f16 by a table (`halves`), which multiply-adds read. Times
 a power of two they have two significant bits, and bf16, whose least denormal is 2^-133, has all that f32 has.
 """
 
@@ -38,6 +39,10 @@ from ckmlir.passes import vectors
 FIELDS = ((0x000F000F, 2.0**24), (0x00F000F0, 2.0**20))
 """Four bits of each half of a word, and what the f16 there is multiplied by to become their number."""
 
+NANS = {"bf16": 0x7FC07FC0, "f16": 0x7E007E00}
+"""By type, two that are NaN."""
+MANTISSA, NO_POWER = 23, 0xFF
+"""Bits of f32's; the code of a scale that is NaN."""
 BOUND = 2.0**100
 """Of scales that larger factors of ours than `MOST_OF_FACTORS` are multiplied by; see `_limited`."""
 MOST_OF_FACTORS = 16.0
@@ -95,6 +100,9 @@ def lower_dequantize(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 def _floats(state: Lowering, op: ir.Operation, words: Sequence[ir.Value], count: int) -> ir.Value:
     """fp4 times scales."""
     given, element = operands_of(op).scales, op.results[0].type.element_type
+    power = vectors.repeated(given) if name_of(given.type.element_type) == POWERS else None
+    if power is not None and str(element) in NANS and state.target.has("scaled_convert"):
+        return _times_power(words, count, power, element)
     scales, none = convert(state, op, given, ir.F32Type.get()), _constant(-0.0)
     if state.target.has("scaled_convert"):
         wide = unpacked_pairs(words, count)
@@ -111,6 +119,24 @@ def _floats(state: Lowering, op: ir.Operation, words: Sequence[ir.Value], count:
     if name_of(given.type.element_type) == POWERS:
         return paired_halves(found)
     return paired_halves(_joined([rounded_above(one) for (one,) in _in_pairs(found)], range(count)))
+
+
+def _times_power(words: Sequence[ir.Value], count: int, power: ir.Value, element: ir.Type) -> ir.Value:
+    """fp4 times one power of two for all: two elements an instruction, which takes the exponent from where f32 has it.
+    The exponent of all ones is NaN, which is put beside what becomes of it.
+    """
+    i32, pair = ir.IntegerType.get_signless(32), vectors.vector_type(2, element)
+    code = value("arith.extui", i32, [value("arith.bitcast", ir.IntegerType.get_signless(8), [power])])
+    scale = bitcast(arith.shli(code, number(MANTISSA)), ir.F32Type.get())
+    is_nan = arith.cmpi(arith.CmpIPredicate.eq, code, number(NO_POWER))
+    beside = value("arith.select", i32, [is_nan, number(NANS[str(element)]), number(0)])
+    found = []
+    for place in range(-(-count // 2)):
+        byte = {"srcSelIndex": ir.IntegerAttr.get(i32, place % 4)}
+        two = value(f"rocdl.cvt.scalef32.pk.{element}.fp4", pair, [words[place // 4], scale], byte)
+        found.append(arith.ori(bitcast(two, i32), beside))
+    whole = bitcast(vectors.from_elements(found), vectors.vector_type(2 * len(found), element))
+    return vectors.part(whole, 0, count)
 
 
 def _product(one: _Product) -> ir.Value:

@@ -86,6 +86,16 @@ def scalars_of(vector: ir.Value) -> list[ir.Value]:
     return [first.setdefault(_origin(scalar), scalar) for scalar in owner.operands]
 
 
+def repeated(vector: ir.Value) -> ir.Value | None:
+    """The scalar that all elements are, if they were plainly made of one."""
+    owner = producer(vector)
+    if owner is not None and owner.name == SHUFFLE:
+        first, second = map(repeated, owner.operands)
+        return first if first is not None and first == second else None
+    first, *others = scalars_of(vector) or [None]
+    return first if all(one == first for one in others) else None
+
+
 def _origin(scalar: ir.Value) -> tuple[ir.Value, str]:
     """What a scalar is taken from, and its place; of others the scalar."""
     owner = producer(scalar)

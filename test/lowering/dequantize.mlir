@@ -141,6 +141,20 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
+  // Where one power of two is that of all, gfx950 multiplies by it as it converts; what is NaN is put beside.
+  // CHECK-LABEL: llvm.func @power
+  // GFX950-NOT: arith.mulf
+  // GFX950-COUNT-4: rocdl.cvt.scalef32.pk.bf16.fp4
+  // GFX950-NOT: rocdl.cvt
+  // GFX942-COUNT-8: v_fma_mix_f32
+  // CHECK: llvm.return
+  func.func @power(%x: vector<4xi8>, %code: i8) attributes {ck.waves = 1 : i32} {
+    %one = arith.bitcast %code : i8 to f8E8M0FNU
+    %s = vector.broadcast %one : f8E8M0FNU to vector<8xf8E8M0FNU>
+    %0 = "ck.dequantize_fragment"(%x, %s) {format = "fp4", operandSegmentSizes = array<i32: 1, 0, 1>} : (vector<4xi8>, vector<8xf8E8M0FNU>) -> vector<8xbf16>
+    return
+  }
+
   // Times other scales they are rounded by two packed instructions.
   // CHECK-LABEL: llvm.func @rounded
   // GFX942-COUNT-8: v_fma_mix_f32
