@@ -104,6 +104,8 @@ def expert_matmul(
     packed: str | None = None,
     up: Any = None,
     up_scale: Any = None,
+    zeros: Any = None,
+    up_zeros: Any = None,
     a_scale: Any = None,
     a_packed: str | None = None,
     bias: Any = None,
@@ -135,6 +137,8 @@ def expert_matmul(
             default what a packed a holds.
         up: a second matrix of each expert, as b, with `up_scale` where b has `scale`, and `up_bias` where it has
             `bias`: both products are one.
+        zeros: zero points, by which integers of 4 bits are more than what they stand for: one beside each scale of b,
+            as those lie; of the scales' type beside a of 16 bits, i8 beside 8. up_zeros: the same for up.
         a_scale: scales of a, where a has 8 bits or is packed, and b has `scale`. With scales of channels (rows,), f32;
             with scales of groups (rows, groups), f32 of 32, 64 or 128 elements along k, or powers of two of 32, as
             those of b are.
@@ -182,6 +186,7 @@ def expert_matmul(
         both.append(call.read("up", up, kind).require(shape=matrices.shape, dtype=matrices.dtype).contiguous())
     beside = Beside(call, given, both)
     beside.set_scales(a_scale, (scale, up_scale))
+    beside.set_zeros((zeros, up_zeros))
     beside.set_biases((bias, up_bias))
     weights = _first(call.read("routing: weights", routing.weights), counts["place"]) if weighted else None
     asked = expression_of(op, "silu(gate) * up" if up is not None else "acc", gated=up is not None)

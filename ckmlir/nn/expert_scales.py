@@ -89,13 +89,27 @@ class Beside:
         words = [scale_words(one, matrix.shape[:2], k, kinds, blocks=of_rows is not None) for one, matrix in both]
         self.keys["b_scale"] = common_word(words)
         self.keys |= type_key(of_matrices)
-        names = ("b",) if len(of_matrices) == 1 else ("gate", "up")
-        self.inputs |= {f"scale_{name}": one for name, one in zip(names, of_matrices, strict=True)}
+        self.inputs |= {f"scale_{name}": one for name, one in zip(self._names, of_matrices, strict=True)}
         if of_rows is None:
             return
         check_types((of_rows, *of_matrices), (self.a, self.matrices[0]))
         self.keys["a_scale"] = word_like(scale_words(of_rows, self.a.shape[:1], k), self.keys["b_scale"])
         self.inputs["scale_a"] = of_rows
+
+    def set_zeros(self, given: Arguments) -> None:
+        """Take note of zero points, `zeros` and `up_zeros`, which lie as the scales of groups do. Raises DeviceError
+        where they do not fit the matrices, their scales or each other.
+        """
+        found = self._of_matrices("zeros", given)
+        if found:
+            of_groups = [self.inputs.get(f"scale_{name}") for name in self._names]
+            self.inputs |= {f"zero_{name}": one for name, one in zip(self._names, found, strict=True)}
+            self.keys |= zeros_key(found, of_groups, self.matrices[0], of_rows="scale_a" in self.inputs)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Of the matrices, in `moe_gemm`."""
+        return ("b",) if len(self.matrices) == 1 else ("gate", "up")
 
     def set_biases(self, given: Arguments) -> None:
         """Take note of `bias` and `up_bias`. Raises DeviceError where they do not fit the matrices or each other."""
@@ -126,12 +140,26 @@ class Beside:
         if len(self.matrices) == 1 and second is not None:
             raise DeviceError(f"up_{what}: found without up; leave it out, or give up")
         if len(self.matrices) > 1 and (first is None) != (second is None):
-            some = {"scale": "scales", "bias": "biases"}[what]
+            some = {"scale": "scales", "bias": "biases", "zeros": "zero points"}[what]
             expected = f"expected up_{what} and {what}, or neither"
             raise DeviceError(f"up_{what}: matrices have {some}, or none has; {expected}")
         read = self.call.scales if what == "scale" else self.call.read
         named = ((what, first), (f"up_{what}", second))
         return [read(name, one).contiguous() for name, one in named if one is not None]
+
+
+def zeros_key(
+    zeros: Sequence[Given], scales: Sequence[Given | None], matrix: Given, *, of_rows: bool
+) -> dict[str, object]:
+    """The key of zero points beside the scales of groups of integers of 4 bits: i8 where rows have scales as well, else
+    of the scales' type. Raises DeviceError for others.
+    """
+    for one, scale in zip(zeros, scales, strict=True):
+        if matrix.dtype not in PACKED_INTEGERS or scale is None:
+            what = f"of integers of 4 bits with scales of groups, not of {matrix.dtype}"
+            raise DeviceError(f"{one.what}: {what}; expected none")
+        one.require(shape=scale.shape, dtype="i8" if of_rows else scale.dtype)
+    return {"zeros": 1}
 
 
 def bias_type(biases: Sequence[Given], matrices: Sequence[Given]) -> str:

@@ -20,6 +20,7 @@ from ckmlir.nn.expert_scales import (
     scale_words,
     type_key,
     word_like,
+    zeros_key,
 )
 from ckmlir.nn.given import Given, elements_in
 from ckmlir.nn.plain import checked, word
@@ -33,6 +34,8 @@ OF_GROUPS = ("x_scale", *OF_MATRICES)
 """What narrow rows and matrices come with, whose groups have scales, e8m0 or f32."""
 OF_CHANNELS = (*OF_GROUPS, "smooth")
 """What rows and matrices of 8 bits come with, whose rows have scales, all f32."""
+ZEROS = ("gate_zero", "up_zero", "down_zero")
+"""What integers of 4 bits come with besides, if they have zero points."""
 Held = tuple[str | None, str | None]
 BIASES = ("gate_bias", "up_bias", "down_bias")
 """What is added to products, if anything is."""
@@ -84,7 +87,8 @@ def moe(
             (experts, hidden, groups): powers of two (e8m0, or uint8) of 32 elements along a row, as MXFP4 has them, or
             f32, f16 or bf16 of 32, 64 or 128, which integers have. Beside other x the same without f16 and bf16, or f32
             of blocks of 128 x 128 elements, and x_scale (tokens, groups); what is between the products is quantised to
-            x's type with such scales.
+            x's type with such scales. Integers of 4 bits may have zero points besides, gate_zero, up_zero and
+            down_zero, as `zeros` of `expert_matmul`.
         packed, x_packed: what the bytes of matrices and of x hold, as `packed` and `a_packed` of `expert_matmul`.
         biases: gate_bias and up_bias (experts, inter), which are added to the scaled products before the activation,
             and down_bias (experts, hidden); all f16, bf16 or f32.
@@ -216,9 +220,15 @@ class _Layer:
         """Take note of scales of groups, by these names, if any. Raises DeviceError for others, which ends with what
         `other` ones may be, or where they do not fit.
         """
-        found = self._beside("scales", given, names, other)
+        with_zeros = names if ZEROS[0] not in given else (*names, *ZEROS)
+        found = self._beside("scales", given, with_zeros, other)
         self.arrays |= found
         of_rows = found.pop("x_scale", None)
+        zeros = {name: found.pop(name) for name in ZEROS if name in found}
+        if zeros:
+            of_groups = [found[name.replace("_zero", "_scale")] for name in zeros]
+            rows_too = of_rows is not None
+            self.keys |= zeros_key(list(zeros.values()), of_groups, self.arrays["gate"], of_rows=rows_too)
         words = []
         for name, one in found.items():
             matrix = name.removesuffix("_scale")
@@ -254,8 +264,9 @@ class _Layer:
             expected = (", ".join(wanted) or "none") + other
             names = ", ".join(map(str, given)) or "none"
             raise DeviceError(f"{what}: {names} for {self.x.dtype}; expected {expected}")
-        read = self.call.scales if what == "scales" else self.call.read
-        return {name: read(name, given[name]).contiguous() for name in wanted}
+        of_scales = self.call.scales if what == "scales" else self.call.read
+        reads = {name: self.call.read if name in ZEROS else of_scales for name in wanted}
+        return {name: read(name, given[name]).contiguous() for name, read in reads.items()}
 
     def require_tokens(self, routing: Given) -> None:
         """Raises DeviceError for a routing of another number of tokens."""

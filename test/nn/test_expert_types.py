@@ -92,6 +92,42 @@ def test_narrow_scales_of_integers(session: nn.Session, dtype: Any) -> None:
     assert_close(found, (np.array(made) * weights[..., None]).sum(axis=1), factor=16)
 
 
+@pytest.mark.parametrize("of_x", ["f16", "fp8"])
+def test_zero_points(session: nn.Session, of_x: str) -> None:
+    """Beside rows of 16 bits of the scales' type, beside 8 bits i8: of a product, of gate and up, and of a layer."""
+    k, group, (ids, weights, lists) = K, 32, routing(np.asarray)
+    wide = of_x == "f16"
+    x, wide_x = (normal(TOKENS, k),) * 2 if wide else codes(of_x, TOKENS, k)
+    random, arrays, values, given = np.random.default_rng(7), {}, {}, {}
+    for name, shape in {"gate": (E, 40, k), "up": (E, 40, k), "down": (E, k, 40)}.items():
+        arrays[name], own = codes("u4", *shape)
+        groups = (*shape[:2], -(-shape[2] // group))
+        given[f"{name}_scale"] = (scales(*groups, seed=len(name)) / 8).astype(np.float16 if wide else np.float32)
+        given[f"{name}_zero"] = random.integers(0, 16, groups).astype(np.float16 if wide else np.int8)
+        less = own - over(given[f"{name}_zero"], group, shape[2])
+        values[name] = less * over(given[f"{name}_scale"], group, shape[2])
+    of_rows = scales(TOKENS, -(-k // group))
+    beside = {} if wide else {"a_scale": of_rows}
+    wide_x = wide_x if wide else wide_x * over(of_rows, group, k)
+    kinds = {"packed": "u4", "dtype": "f32", **beside}
+    first = {"scale": given["gate_scale"], "zeros": given["gate_zero"]}
+    found = nn.expert_matmul(x, arrays["gate"], lists, **first, **kinds)
+    gate, up = (entries(wide_x, values[name], ids) for name in ("gate", "up"))
+    assert_close(found, gate, "f16" if wide else "f32", factor=8)
+    second = {"up_scale": given["up_scale"], "up_zeros": given["up_zero"]}
+    found = nn.expert_matmul(x, arrays["gate"], lists, up=arrays["up"], op="gate + up", **first, **second, **kinds)
+    assert_close(found, gate + up, "f16" if wide else "f32", factor=8)
+    if wide:  # what is between the products of narrow rows is quantised
+        found = exact(nn.fused_experts(x, *arrays.values(), weights, ids, scales=given, packed="u4"))
+        h = (gate / (1 + np.exp(-gate)) * up).reshape(TOKENS, -1, 40)
+        pairs = zip(ids, h, strict=True)
+        made = [[values["down"][one] @ row for one, row in zip(*both, strict=True)] for both in pairs]
+        assert_close(found, (np.array(made) * weights[..., None]).sum(axis=1), factor=16)
+    else:
+        layer = {"x_scale": of_rows, **given}
+        nn.fused_experts(x, *arrays.values(), weights, ids, scales=layer, packed="u4")
+
+
 def test_weights_beside_scales_and_biases_of_gate_and_up(session: nn.Session) -> None:
     (x, wide_x), (gate, wide_gate) = codes("i8", TOKENS, K), codes("i8", E, N, K)
     up, wide_up, biases = gate[::-1].copy(), wide_gate[::-1], [normal(E, N, dtype="bf16") for _ in "gu"]
@@ -189,6 +225,14 @@ def test_what_is_refused(session: nn.Session) -> None:
 
     calls: list[tuple[Callable[[], Any], str]] = [
         (lambda: nn.expert_matmul(wide, wide, None), "routing: NoneType; expected what sort_experts returns"),
+        (
+            lambda: products(fp8, packed="i4", a_scale=scales(TOKENS, 3), scale=scales(E, N, 3), zeros=scales(E, N, 3)),
+            "zeros: elements are f32; expected i8",
+        ),
+        (
+            lambda: products(packed, a_packed="fp4", a_scale=powers, scale=of_powers, zeros=of_powers),
+            "zeros: of integers of 4 bits with scales of groups, not of fp4; expected none",
+        ),
         (lambda: products(packed, a_packed="i4"), "a_packed=i4: expected one of fp4, fp6, bf6"),
         (lambda: products(packed, a_packed="fp4"), "scale: found none of fp4, which has scales of groups; expected a"),
         (lambda: products(fp8, packed="i4"), "scale: found none of i4, which has scales of groups; expected a"),

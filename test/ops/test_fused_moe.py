@@ -71,10 +71,12 @@ CONVERTED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fused_moe", {"t": 0, "hidden": 66, "inter": 34, **MXFP4, "bias": "f32", "between": "lds"}),
     ("moe_layer", {"t": 9, "hidden": 136, "inter": 264, "b_dtype": "i4", "b_scale": "1x128", "scale": "f16"}),
     ("fused_moe", {"t": 9, "hidden": 136, "inter": 264, **MXFP4, "b_scale": "1x32", "scale": "f16", "between": "lds"}),
+    ("moe_layer", {"t": 9, "hidden": 72, "inter": 40, "b_dtype": "u4", "b_scale": "1x32", "scale": "f16", "zeros": 1,
+                   "bias": "f16"}),
 )  # fmt: skip
 """Matrices of 4 bits, and biases."""
 FEW_CONVERTED = {("gfx90a", 0), ("gfx950", 1), ("gfx942", 2), ("gfx942", 6), ("gfx950", 7), ("gfx90a", 8),
-                 ("gfx942", 11), ("gfx90a", 12), ("gfx950", 13)}  # fmt: skip
+                 ("gfx942", 11), ("gfx90a", 12), ("gfx950", 13), ("gfx942", 14)}  # fmt: skip
 
 
 PUBLISHED: tuple[dict[str, Any], ...] = (
@@ -363,6 +365,8 @@ def test_layers_in_units_of_a_chip(keys: dict[str, Any]) -> None:
         ("fused_moe", {"local": 9}, "local=9: there are e=8 experts; expected at most that"),
         ("fused_moe", {"between": "lds", "dtype": "fp8"}, "expected f16|bf16|f32, or between=memory"),
         ("fused_moe", {"between": "lds", "shuffled": 16}, "between=lds takes plain matrices"),
+        ("fused_moe", {"between": "lds", "b_dtype": "i4", "b_scale": "1x32", "zeros": 1}, "between=lds takes no zero"),
+        ("fused_moe", {"zeros": 1}, "zeros: of integers of 4 bits, not of f16; expected b_dtype=i4, or u4"),
         ("moe_layer", {"between": "lds", "reduction": "workspace"}, "with between=lds memory adds the sums"),
         ("fused_moe", {**MXFP4, "dtype": "f32"}, "dtype=f32: expected fp8|bf8|fp4|fp6|bf6 with a_scale=mx, or f16"),
         ("moe_layer", {**MXFP4, "inter": 33}, "inter=33: rows of array down are whole bytes, which 2 elements of fp4"),

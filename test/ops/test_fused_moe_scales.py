@@ -38,8 +38,11 @@ REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fused_moe", {"t": 0, "hidden": 64, "inter": 32, "dtype": "fp4"}),
     ("fused_moe", {"t": 3, "hidden": 64, "inter": 0, "dtype": "fp4"}),
     ("moe_layer", {"t": 3, "hidden": 0, "inter": 32, "dtype": "fp8", **MX}),
+    ("fused_moe", {"t": 9, "hidden": 96, "inter": 136, "dtype": "i8", "b_dtype": "i4", "a_scale": "1x64",
+                   "b_scale": "1x64", "zeros": 1}),
 )  # fmt: skip
-FEW = {("gfx950", 0), ("gfx90a", 1), ("gfx942", 2), ("gfx942", 6), ("gfx950", 12), ("gfx90a", 13), ("gfx942", 14)}
+FEW = {("gfx950", 0), ("gfx90a", 1), ("gfx942", 2), ("gfx942", 6), ("gfx950", 12), ("gfx90a", 13), ("gfx942", 14),
+       ("gfx950", 15)}
 
 
 @pytest.mark.one_in(7)

@@ -51,8 +51,12 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"t": 9, "n": 70, "k": 64, "dtype": "fp8", **WEIGHTED, "c_rows": "token"},
     {"t": 9, "n": 70, "k": 200, "dtype": "i8", "a_scale": "1x128", "b_scale": "128x128", **SECOND,
      "op": "(acc + d1) * d0", "d": "f32,f16", "d_kind": "place,row", "out": "bf16"},
+    {"t": 17, "n": 70, "k": 256, "dtype": "i8", "b_dtype": "u4", "a_scale": "1x128", "b_scale": "1x64", "zeros": 1,
+     **FIRST},
+    {"t": 9, "n": 70, "k": 200, "dtype": "fp8", "b_dtype": "i4", "a_scale": "1x64", "b_scale": "128x128", "zeros": 1,
+     **SECOND, "out": "bf16"},
 )  # fmt: skip
-FEW = {("gfx950", 2), ("gfx942", 6), ("gfx950", 15), ("gfx942", 16), ("gfx90a", 17)}
+FEW = {("gfx950", 2), ("gfx942", 6), ("gfx950", 15), ("gfx942", 16), ("gfx90a", 17), ("gfx942", 20), ("gfx950", 21)}
 
 
 def able(chip: str, keys: dict[str, Any]) -> bool:
@@ -173,6 +177,9 @@ def test_biases_beside_scales_spill_nothing(chip: str, dtype: str, unit: int) ->
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
+        ({"dtype": "fp8", "zeros": 1, **MX}, "zeros: of integers of 4 bits, not of fp8; expected b_dtype=i4, or u4"),
+        ({"dtype": "bf8", "b_dtype": "i4", "a_scale": "1x32", "b_scale": "1x32", "zeros": 1},
+         "b_dtype=i4: its differences become bf8, which lacks 9; expected dtype=fp8, or i8"),
         ({"dtype": "f16", "b_dtype": "bf8"}, "b_dtype=bf8: such products have scales of groups; expected a_scale=mx"),
         ({"dtype": "fp8", "b_dtype": "i4"}, "b_dtype=i4: such products have scales of groups; expected a_scale=1x128"),
         ({"dtype": "fp8", "a_scale": "mx"}, "b_scale: A and B have scales, or none has"),

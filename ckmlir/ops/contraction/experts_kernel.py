@@ -72,7 +72,8 @@ def _strides(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scalar]
     own = {name: getattr(given, f"ld_{name}") for name, side in sides if side.kind in ("row", "scalar")}
     own |= {name: getattr(given, f"ld_{name}") for name in spec.bias_behind}
     behind = {name: getattr(given, f"{name}_stride") for name in spec.matrices_behind}
-    of_b = [one.name for one in of_matrices(map(ScaleSpec.parse, spec.scaling))]
+    scaling = of_matrices(map(ScaleSpec.parse, spec.scaling))
+    of_b = [name for one in scaling for name in (one.name, *one.zero_names)]
     scales = {name: getattr(given, stride) for name in of_b for stride in scale_stride(spec)}
     return {**dict.fromkeys(spec.tensors[1:], given.b_stride), **scales, **own, **behind}
 

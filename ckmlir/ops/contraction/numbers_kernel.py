@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, dequantize, join_axes, load, stretch, view
@@ -65,21 +67,23 @@ class Numbers(Struct, frozen=True):
 
 
 class OfElements(Struct, frozen=True):
-    """What elements of 4 bits of some rows are to others: zero points, by which they are more, or scales.
+    """What elements of 4 bits of some rows are to others: zero points, by which they are more, scales, or both.
 
     Attributes:
-        role: which of both, as `dequantize` calls them.
+        numbers: by what `dequantize` calls them; those of both lie alike.
     """
 
-    role: str
-    numbers: Numbers
+    numbers: Mapping[str, Numbers]
     row: Scalar
     rows: int
     depth: int
 
-    def load(self, k: Scalar) -> Tile:
+    def load(self, k: Scalar) -> dict[str, Tile]:
         """Of each row; or of each row and group of a step, where that has several."""
-        numbers, group = self.numbers, self.numbers.spec.group
+        return {role: self._of_step(numbers, k) for role, numbers in self.numbers.items()}
+
+    def _of_step(self, numbers: Numbers, k: Scalar) -> Tile:
+        group = numbers.spec.group
         if not group:
             return load(numbers.each_row().pad(self.rows).window((self.rows,), (self.row,)))
         # Rows that share them have one address: seen as rows of all, each would be divided, and have bounds of its own.
@@ -89,14 +93,21 @@ class OfElements(Struct, frozen=True):
             return load(seen.freeze(1, k // group).pad(self.rows).window((self.rows,), (first,)))
         return load(seen.pad(self.rows, self._groups).window((self.rows, self._groups), (first, k // group)))
 
-    def applied(self, octets: Tile, name: str, element: str, loaded: Tile, axis: int) -> Tile:
-        """The elements in bytes, which they share along an axis, less zero points or times scales, as another type."""
+    def applied(self, octets: Tile, name: str, element: str, loaded: Mapping[str, Tile], axis: int) -> Tile:
+        """The elements in bytes, which they share along an axis, less zero points and times scales, as another type."""
+        beside = {role: self._stretched(one) for role, one in loaded.items()}
+        return dequantize(octets, name, element, axis=axis, **beside)
+
+    def _stretched(self, loaded: Tile) -> Tile:
+        """For each element of a step."""
         if self._groups == 1:
-            numbers = stretch(loaded, 1, self.depth)
-        else:
-            numbers = join_axes(stretch(loaded, 2, self.numbers.spec.group), 1)
-        return dequantize(octets, name, element, axis=axis, **{self.role: numbers})
+            return stretch(loaded, 1, self.depth)
+        return join_axes(stretch(loaded, 2, self._group), 1)
+
+    @property
+    def _group(self) -> int:
+        return next(iter(self.numbers.values())).spec.group
 
     @property
     def _groups(self) -> int:
-        return max(self.depth // self.numbers.spec.group, 1) if self.numbers.spec.group else 1
+        return max(self.depth // self._group, 1) if self._group else 1

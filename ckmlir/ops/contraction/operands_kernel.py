@@ -114,15 +114,15 @@ class Converted(Changed, frozen=True):
 
 
 class Dequantized(Changed, frozen=True):
-    """A matrix of elements of 4 bits that become others less zero points, or times scales."""
+    """A matrix of elements of 4 bits that become others less zero points, times scales, or both."""
 
     beside: OfElements
 
-    def load(self, k: Scalar) -> tuple[Tile, Tile]:
+    def load(self, k: Scalar) -> tuple[Tile, Mapping[str, Tile]]:
         """See `loop_kernel.Operand`."""
         return self.matrix.load(k), self.beside.load(k)
 
-    def prepared(self, loaded: tuple[Tile, Tile], k: Scalar) -> Tile:
+    def prepared(self, loaded: tuple[Tile, Mapping[str, Tile]], k: Scalar) -> Tile:
         """See `loop_kernel.Operand`."""
         octets, numbers = loaded
         return self.beside.applied(octets, self.kind.name, self.taken, numbers, self.axis)
@@ -178,16 +178,16 @@ def _dequantized(found: Operand, beside: OfElements | None) -> Operand:
 def _of_elements(
     scaling: Sequence[ScaleSpec], work: Work, operand: str, sides: tuple[str, str], row: Scalar, rows: int, depth: int
 ) -> OfElements | None:
-    """Zero points, or scales of elements, of so many rows of a matrix, from one on, and so deep; `sides`: the sizes
+    """Zero points and scales of elements, of so many rows of a matrix, from one on, and so deep; `sides`: the sizes
     that its rows and their length are."""
+    found = {}
     for one in scaling:
         roles = {"scales": (one.name,) * one.of_elements, "zeros": one.zero_names}
         for role, names in roles.items() if one.operand == operand else ():
             for name in names:
                 pitch = getattr(work.distances, f"ld_{one.name}")
-                numbers = Numbers(one, work.arrays[name], pitch, *(work.sizes[side] for side in sides))
-                return OfElements(role, numbers, row, rows, depth)
-    return None
+                found[role] = Numbers(one, work.arrays[name], pitch, *(work.sizes[side] for side in sides))
+    return OfElements(found, row, rows, depth) if found else None
 
 
 def _matrix(

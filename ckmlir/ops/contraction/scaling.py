@@ -35,7 +35,7 @@ DTYPES = ("f32", POWERS)
 FLOATS = ("f32", "f16", "bf16")
 """Types of scales of elements, other than powers of two."""
 ZEROS = "i8"
-"""Of zero points."""
+"""Of zero points; beside scales of elements these have the type of the scales."""
 ELEMENTS = "elements"
 """What texts call that elements are scaled, not sums."""
 NAMES = {operand: f"scale_{operand}" for operand in ("a", "b", "gate", "up", "down")}
@@ -67,25 +67,25 @@ class ScaleSpec(Struct, frozen=True, kw_only=True):
     def parse(text: str) -> ScaleSpec:
         """The inverse of `described`. Raises ValueError for other texts."""
         operand, rows, group, major, types, align = text.split(":")
-        dtype, _, beside = types.partition("_")
+        dtype, *beside = types.split("_")
+        of_elements, others = ELEMENTS in beside, [one for one in beside if one != ELEMENTS]
         found = ScaleSpec(
             operand=operand, rows=int(rows), group=int(group), major=major, dtype=dtype, align=int(align),
-            zeros="" if beside == ELEMENTS else beside, of_elements=beside == ELEMENTS,
+            zeros="_".join(others), of_elements=of_elements,
         )  # fmt: skip
         if operand not in NAMES or found.rows not in ROWS or found.group not in GROUPS:
             raise ValueError(text)
         if major not in (ORDERS if found.is_power else MAJORS):
             raise ValueError(text)
         able = (*DTYPES, *FLOATS) if found.of_elements else DTYPES
-        if dtype not in able or found.zeros not in ("", ZEROS) or found.align < 1:
+        if dtype not in able or found.zeros not in ("", dtype if of_elements else ZEROS) or found.align < 1:
             raise ValueError(text)
         return found
 
     @property
     def described(self) -> str:
         """As `ContractionSpec.scaling` has it."""
-        beside = ELEMENTS if self.of_elements else self.zeros
-        types = f"{self.dtype}_{beside}" if beside else self.dtype
+        types = "_".join(filter(None, (self.dtype, ELEMENTS * self.of_elements, self.zeros)))
         return f"{self.operand}:{self.rows}:{self.group}:{self.major}:{types}:{self.align}"
 
     @property

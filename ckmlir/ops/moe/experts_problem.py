@@ -206,7 +206,8 @@ def _with_experts(product: Problem, kinds: tuple[str, ...], experts: int, values
     arrays = {array.name: array for array in product.arrays()}
     for scale in of_matrices(product.scaling):
         array = arrays[scale.name]
-        batches.append((scale.name, Batch((experts,), (array.shape[0] * array.strides[0],))))
+        batch = Batch((experts,), (array.shape[0] * array.strides[0],))
+        batches += [(name, batch) for name in (scale.name, *scale.zero_names)]
     sides = []
     for place, (one, kind) in enumerate(zip(product.side, kinds, strict=True)):
         least = max(product.n, 1) if kind == "row" else 1

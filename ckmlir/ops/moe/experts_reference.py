@@ -143,7 +143,8 @@ def shares(problem: ExpertsProblem, arrays: Mapping[str, Array]) -> Iterator[Sha
     for expert in np.unique(of_unit[(of_unit >= 0) & (of_unit < problem.e)]):
         units = np.flatnonzero(of_unit == expert)
         places = (units[:, None] * unit + np.arange(unit)).reshape(-1)
-        of_expert = (*product.operands[1:], *(one.name for one in of_matrices(product.scaling)))
+        beside = (name for one in of_matrices(product.scaling) for name in (one.name, *one.zero_names))
+        of_expert = (*product.operands[1:], *beside)
         own = {name: arrays[name][expert] for name in of_expert}
         for one, kind in zip(product.side, problem.kinds, strict=True):
             if kind in OWN:

@@ -17,6 +17,7 @@ from ckmlir.ops.contraction.keys import check_packed
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.scaling import FLOATS, POWERS
+from ckmlir.ops.contraction.scaling import ZEROS as SHIFTS
 from ckmlir.ops.dtypes import HALF_BYTES, PACKED_FLOATS, PACKED_INTEGERS, find_dtype
 from ckmlir.ops.gemm.gated_gemm_quant import LARGE_INTEGER
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
@@ -24,7 +25,7 @@ from ckmlir.ops.gemm.gemm_quant import GROUPS, scale_of
 from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
 from ckmlir.ops.gemm.mx_gemm import OPERATOR as MX_GEMM
 from ckmlir.ops.moe.experts_weights import OPERATOR as WEIGHTS_GEMM
-from ckmlir.ops.request import Choice, RequestError
+from ckmlir.ops.request import Choice, Flag, RequestError
 from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
 from ckmlir.targets.mfma import SCALED_BLOCK
 
@@ -39,6 +40,8 @@ POWERED = ("fp8", "bf8", *PACKED_FLOATS)
 SCALE = Choice(
     "scale", None, "of 4 bits beside f16 and bf16: type of b_scale, unless that is mx; default: f32", FLOATS
 )  # fmt: skip
+"""The key of layers as well."""
+ZEROS = Flag("zeros", False, "each scale of matrices of integers of 4 bits has a zero point beside it")
 """The key of layers as well."""
 WIDE = ("f16", "bf16")
 """Types of A beside which elements of B of 4 bits have scales."""
@@ -62,8 +65,7 @@ def read_scales(values: Mapping[str, Any]) -> Mapping[str, Any]:
         return _of_elements(values, a, b)
     if {a, b} & set(PACKED_FLOATS):
         values = {**values, **{key: values[key] or MX for key in ("a_scale", "b_scale")}}
-    if values["scale"] is not None:
-        raise RequestError(f"scale={values['scale']}: of B of 4 bits beside {'|'.join(WIDE)}; expected nothing")
+    _check_of_four_bits(values, b)
     words = {key: values[key] for key in ("a_scale", "b_scale")}
     missing = [key for key, word in words.items() if word is None]
     if len(missing) == 1:
@@ -86,8 +88,16 @@ def read_scales(values: Mapping[str, Any]) -> Mapping[str, Any]:
             if key == "dtype" and b in HALF_BYTES:
                 right += f", or {'|'.join(WIDE)} without a_scale"
             raise RequestError(f"{key}={found}: expected {right}")
-    check_packed(values, (a, b))
+    check_packed(values, (a, b), zeros=values["zeros"])
     return {**values, "op": values["op"] or "acc"}
+
+
+def _check_of_four_bits(values: Mapping[str, Any], b: str) -> None:
+    """Raises RequestError for what only 4 bits beside A of 16 have, and for zero points of others than integers."""
+    if values["scale"] is not None:
+        raise RequestError(f"scale={values['scale']}: of B of 4 bits beside {'|'.join(WIDE)}; expected nothing")
+    if values["zeros"] and b not in PACKED_INTEGERS:
+        raise RequestError(f"zeros: of integers of 4 bits, not of {b}; expected b_dtype=i4, or u4")
 
 
 def _of_elements(values: Mapping[str, Any], a: str, b: str) -> Mapping[str, Any]:
@@ -102,7 +112,7 @@ def _of_elements(values: Mapping[str, Any], a: str, b: str) -> Mapping[str, Any]
     if words["b_scale"] == MX and values["scale"] is not None:
         able = "|".join(word for word in B_SCALES if word != MX)
         raise RequestError(f"scale={values['scale']}: b_scale={MX} are powers of two; expected b_scale={able}")
-    check_packed(values, (a, b))
+    check_packed(values, (a, b), zeros=values["zeros"])
     return words
 
 
@@ -119,7 +129,8 @@ def with_scales(product: Problem, values: Mapping[str, Any]) -> Problem:
     dtype = POWERS if values["b_scale"] == MX else values["scale"] or "f32"
     of_elements = values["a_scale"] is None
     of_b = scale_of("b", B_SCALES[values["b_scale"]], own, product.n, product.k, dtype)
-    found = tuple(replace(of_b, operand=name, of_elements=of_elements) for name in product.operands[1:])
+    zeros = (dtype if of_elements else SHIFTS) * values["zeros"]
+    found = tuple(replace(of_b, operand=name, of_elements=of_elements, zeros=zeros) for name in product.operands[1:])
     if not of_elements:
         found = (scale_of("a", A_SCALES[values["a_scale"]], own, product.m, product.k, dtype), *found)
     return replace(product, scaling=found)

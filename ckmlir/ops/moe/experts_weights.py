@@ -20,12 +20,16 @@ from ckmlir.targets import Target
 
 LARGEST_EXPONENT = 3
 """Of made-up powers of two."""
+LARGEST_ZERO = 4
+"""Of made-up zero points."""
 
 
 class WeightsGemm(Gemm):
     """Products of one expert's rows with its matrices. No request names it."""
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if array.name in {name for one in problem.scaling for name in one.zero_names}:
+            return generator.integers(-LARGEST_ZERO, LARGEST_ZERO + 1, array.shape)
         if array.name not in {one.name for one in problem.scaling}:
             return super()._values(problem, array, generator)
         if array.dtype == POWERS:
@@ -66,10 +70,11 @@ def as_multiplied(
 def _multiplied(problem: Problem, scale: Scale, arrays: Mapping[str, Array], target: Target) -> tuple[Array, Array]:
     """A matrix B (n, k) as the chip multiplies it, and how far its elements may be from that."""
     form = f"tiles_of_{problem.shuffled}" if problem.shuffled else "along_k" if problem.layout[1] == "C" else "across_k"
-    sources = (Source("b0", problem.b_dtype, form, 1), Source("b1", scale.dtype, "along_k", 1))
-    size = problem.n, problem.k
-    given = {"b0": arrays[scale.operand], "b1": scale.over(arrays[scale.name], *size)}
-    found = combined("b0 * b1", sources, given, size, problem.computing, problem.dtype)
+    size, names = (problem.n, problem.k), dict(zip(("b1", "b2"), (scale.name, *scale.zero_names), strict=False))
+    sources = (Source("b0", problem.b_dtype, form, 1), *(Source(own, scale.dtype, "along_k", 1) for own in names))
+    given = {"b0": arrays[scale.operand], **{own: scale.over(arrays[name], *size) for own, name in names.items()}}
+    op = "(b0 - b2) * b1" if scale.zeros else "b0 * b1"
+    found = combined(op, sources, given, size, problem.computing, problem.dtype)
     return rounded(*found, problem.dtype, target)
 
 

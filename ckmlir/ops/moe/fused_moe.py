@@ -33,7 +33,8 @@ given, with `shuffled` in fragment order, and of packed elements their bytes, as
 (t, topk) f32; mask (e) i32 with `local`; y (t, hidden). Behind the matrices, of as many experts: in 8 bits x_scale (t),
 gate_scale, up_scale (e, inter), down_scale (e, hidden), smooth (e, inter), f32; with scales of groups gate_scale,
 up_scale (e, inter, groups), down_scale (e, hidden, groups), or of 128 rows each, and x_scale (t, groups) unless x is of
-floats of 16 bits, e8m0, f32 or what `scale` says; gate_bias, up_bias (e, inter), down_bias (e, hidden). The operator's
+floats of 16 bits, e8m0, f32 or what `scale` says; with `zeros` gate_zero, up_zero and down_zero, which lie as the
+scales do, as in `moe_gemm`; gate_bias, up_bias (e, inter), down_bias (e, hidden). The operator's
 own kernel is the first `moe_gemm`.
 
 Semantics: CK Tile, example 15_fused_moe.
@@ -61,7 +62,7 @@ from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.apart import Apart
 from ckmlir.ops.moe.chained import Chained
 from ckmlir.ops.moe.experts_problem import ACCUMULATORS, REDUCTIONS
-from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, SCALE, SCALED
+from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, SCALE, SCALED, ZEROS
 from ckmlir.ops.moe.layer_problem import LISTS, OF_SORTING, UNITS, LayerProblem, read_layer
 from ckmlir.ops.moe.layer_sums import WEIGHTS
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
@@ -105,6 +106,7 @@ LAYER_KEYS: tuple[Key, ...] = (
         tuple(B_SCALES),
     ),
     SCALE,
+    ZEROS,
     Choice("bias", None, "type of a bias of each row of the matrices; by default there is none", FLOATS),
     Choice("out", None, "of y; by default dtype, f16 of 8 bits", FLOATS),
     Integer(

@@ -36,7 +36,7 @@ LISTS = ("sorted_ids", "sorted_weights", "expert_ids", "totals", "entry_ids")
 """Workspaces that `moe_sorting` fills."""
 _FIRST = {
     "a": "x", "b": "gate", "c": INTER, "scale_a": "x_scale", "scale_b": "gate_scale", "scale_gate": "gate_scale",
-    "scale_up": "up_scale",
+    "scale_up": "up_scale", "zero_b": "gate_zero", "zero_gate": "gate_zero", "zero_up": "up_zero",
 }  # fmt: skip
 """What the first products' arrays but D tensors are called here, where that is something else."""
 SUMS = "sums"
@@ -45,7 +45,7 @@ OF_FIRST = {"n": "inter", "k": "hidden"}
 """Keys of the first products -> those here that they follow from."""
 OF_SECOND = {"n": "hidden", "k": "inter"}
 OF_SORTING = {"k": "topk", "most": "local"}
-_SECOND = {"b": "down", "c": "y", "scale_b": "down_scale", **{name: name for name in LISTS}}
+_SECOND = {"b": "down", "c": "y", "scale_b": "down_scale", "zero_b": "down_zero", **{name: name for name in LISTS}}
 
 
 class LayerProblem(Struct, frozen=True):
@@ -181,7 +181,7 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
         _check_chained(values)
         # With inter=0 zeros are still weighted, and 0 times NaN is NaN: two products then, which sum as by default.
         chained, reduction = values["inter"] > 0, None
-    own = {name: values[name] for name in ("dtype", "b_dtype", "a_scale", "b_scale", "scale")}
+    own = {name: values[name] for name in ("dtype", "b_dtype", "a_scale", "b_scale", "scale", "zeros")}
     common = {"t": t, "e": experts, "topk": topk, "unit": unit, **own, **preshuffled}
     of_first, of_second = first_sums(values), second_sums(values)
     listed = not chained and reduction != "atomic"
@@ -235,14 +235,17 @@ def _check_chained(values: Mapping[str, Any]) -> None:
         raise RequestError(f"dtype={values['dtype']}: {why}; expected {'|'.join(FLOATS)}, or between=memory")
     if values["shuffled"]:
         raise RequestError(f"shuffled={values['shuffled']}: between=lds takes plain matrices; expected nothing")
+    if values["zeros"]:
+        raise RequestError("zeros=1: between=lds takes no zero points; expected nothing")
     if values["reduction"] in BY_WORKSPACE:
         raise RequestError(f"reduction={values['reduction']}: with between=lds memory adds the sums; expected atomic")
 
 
 def _beside(problem: ExpertsProblem) -> tuple[str, ...]:
-    """Names of a product's arrays beside its operands: D tensors and scales of matrices."""
+    """Names of a product's arrays beside its operands: D tensors, scales and zero points of matrices."""
     product = problem.product
-    return (*(one.name for one in product.side), *(one.name for one in product.scaling))
+    scales = (name for one in product.scaling for name in (one.name, *one.zero_names))
+    return (*(one.name for one in product.side), *scales)
 
 
 def _unit(entries: int, experts: int, columns: int) -> int:

@@ -24,6 +24,9 @@ MXFP4, exact in bf16; others are f32, or what `scale` says. Where such a scale i
 beyond f32, or in bf16 an element beyond 2^100, nothing is promised of the column; other elements below 2^-126 may count
 as zero.
 
+With `zeros` integers of 4 bits stand for what they are more than the zero point of their scale: zero_b, or zero_gate
+and zero_up, which lie as the scales do, of i8 beside A of 8 bits, else of the scales' type, as in `gemm_int4`.
+
 Sums over entries go through a workspace in a fixed order (`reduction=workspace`, with entries rounded to the type of C
 `rounded`), or memory adds them (`atomic`). Only entries that the list names are written and read: with `entry_ids` an
 array (t, topk) of that name, as `moe_sorting` makes it, says which these are; without, `listed_entries` finds them.
@@ -82,7 +85,7 @@ from ckmlir.ops.moe.experts_problem import (
     ExpertsProblem,
     read_experts,
 )
-from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, SCALE, operator_of, smaller
+from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, SCALE, ZEROS, operator_of, smaller
 from ckmlir.ops.moe.listed_entries import OPERATOR as LISTED_ENTRIES
 from ckmlir.ops.moe.listed_entries import Problem as Named
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
@@ -135,6 +138,7 @@ class MoeGemm(ProductOperator[ExpertsProblem]):
         ),
         Choice("b_scale", None, "of each column of B, or 128, a scale for so much of K; mx: as of A", tuple(B_SCALES)),
         SCALE,
+        ZEROS,
         *(key for key in TYPE_KEYS if key.name == "out"),
         Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS[:2]),
         Pitch("lda", None, "elements from one row of array a to the next", minimum=1, of=("k",)),
