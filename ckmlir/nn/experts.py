@@ -74,7 +74,7 @@ def moe(
         gate, up: (experts, inter, hidden), up may be None. down: (experts, hidden, inter). All of one type, and
             contiguous. With `scales` matrices may have bytes of packed elements (`packed`), as `expert_matmul` has
             them; floats of 8 bits and packed ones may be of another type than x.
-        router_logits: (…, experts), of x's type; f32 for fewer than 16 bits.
+        router_logits: (…, experts), f16, bf16 or f32.
         topk: experts of each token.
         renormalize: divide the weights of a token by their sum.
         scoring: softmax or sigmoid, what makes weights of logits.

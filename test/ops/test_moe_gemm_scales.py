@@ -174,6 +174,19 @@ def test_biases_beside_scales_spill_nothing(chip: str, dtype: str, unit: int) ->
         assert (found.vgpr_spill_count, found.sgpr_spill_count) == (0, 0), spec.name
 
 
+@pytest.mark.parametrize(("chip", "keys", "expected"), [
+    ("gfx942", {"e": 32, "topk": 4, "n": 2880, "k": 2880}, ((16, 16, 256), "mem4")),
+    ("gfx950", {"e": 32, "topk": 4, "n": 2880, "k": 2880, **MX}, ((16, 16, 256), "mem4")),
+    ("gfx942", {"e": 64, "topk": 8, "n": 2048, "k": 1024}, ((16, 64, 128), "compv3")),  # four for each compute unit
+    ("gfx942", {"e": 32, "topk": 4, "n": 2880, "k": 2880, **FIRST}, ((16, 16, 256), "compv3")),
+])  # fmt: skip
+def test_blocks_of_one_token(chip: str, keys: dict[str, Any], expected: tuple[tuple[int, ...], str]) -> None:
+    """Bytes with scales of groups: small blocks with loads ahead where compute units then have fewer columns."""
+    asked = {"t": 1, "unit": 16, "dtype": "fp8", "a_scale": "1x128", "b_scale": "128x128", **keys}
+    spec = MOE_GEMM.spec(MOE_GEMM.problem(**asked), get_target(chip))
+    assert (spec.block, spec.schedule) == expected
+
+
 @pytest.mark.parametrize(
     ("keys", "words"),
     [

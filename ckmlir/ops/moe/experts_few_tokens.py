@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ckmlir.ops.contraction.few_rows import NARROWEST_FOR_TWO_LINES
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_blocks import BLOCKS, DEPTH, LOW, Block, least, plans_of, time_of
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
 from ckmlir.ops.scalars import ceil_div
@@ -25,7 +26,10 @@ ALONE = Block(16, (64, 64), (1, 4), ("mem4", *LOW))
 each: these take as long as their columns, `FEW` as long as all compute units do that have the most of them. By the
 model, down of one token from 1024 with 8 experts, in cycles of `FEW` and of these: to 2048 on gfx942 23760 and 21344,
 on gfx950, where each has four of `FEW`, 17293 and 17830; to 1824, three on gfx942, 18959 and 19824, on gfx950 17293 and
-16698; to 1664 18967 and 18302, 17293 and 15718. Of two tokens on gfx942 69 and 76 % of HBM's bandwidth."""
+16698; to 1664 18967 and 18302, 17293 and 15718. Of two tokens on gfx942 69 and 76 % of HBM's bandwidth. Bytes with
+scales of groups wait for those of each step: there `FEW` is better where a compute unit has fewer columns of them. By
+the model, down of one token, 4 experts of 2880 to 2880, fp8 with scales of blocks, 25305 and 27776 cycles on gfx942,
+21038 and 26920 on gfx950, with mx 18347 and 22106; as many columns, 8 of 1024 to 2048, gfx942, 15314 and 13604."""
 SINGLE = Block(16, (32, 16), (1, 1), ("mem4", *LOW))
 """A wave each with four steps' loads on their way, which waits for no other. In us with low blocks and with these, by
 the model, bf16, down of 8 entries a token: from 256 to 7168 on gfx950 one token 7.6 and 6.4, two 11.2 and 10.9, three,
@@ -49,7 +53,7 @@ LONG = 32
 """Steps of the loop."""
 LEAST = 2
 """Low blocks for each compute unit, below which they are too few."""
-FEW_DEPTH = 2 * DEPTH
+FEW_DEPTH, BYTE = 2 * DEPTH, 8
 NARROWEST_WITH_SCALES = 8
 """Bytes of a load below which low blocks of scaled matrices are those of four waves: alone, a wave has 16 loads of a
 step and more, whose distances and bounds take 38 to 82 scalar registers too many beside those of scales (fp8, k = 260
@@ -72,6 +76,7 @@ def for_few_tokens(problem: ExpertsProblem, named: str | None, bits: int, target
     elif _few(problem, target):
         depth = 8 * (FEW_DEPTH if product.load_bytes >= NARROWEST_FOR_TWO_LINES else DEPTH) // bits
         fewest = product.k >= LONG * depth and 2 * _live(problem, FEW) <= target.compute_units
+        named = None if _loads_ahead(problem) else named
         compared = _is_wide(problem) and product.products > 1
         if compared and not _time(problem, FEW, target) < _time(problem, AHEAD, target):
             yield from plans_of(problem, AHEAD, depth, named)
@@ -95,8 +100,25 @@ def _alone(problem: ExpertsProblem, target: Target) -> bool:
     if problem.unit != ALONE.rows or problem.product.products > 1:
         return False
     units, wide, narrow = target.compute_units, _live(problem, ALONE), _live(problem, FEW)
-    even = ceil_div(narrow, units) * units * FEW.columns[0]
+    each = ceil_div(narrow, units) * FEW.columns[0]
+    if _has_scaled_bytes(problem) and each < ALONE.columns[0]:
+        return False
+    even = units * each
     return units // 2 < wide <= units and 31 * wide * ALONE.columns[0] < 30 * even
+
+
+def _has_scaled_bytes(problem: ExpertsProblem) -> bool:
+    """Whether sums of products of 8 bits have scales of groups."""
+    return len(problem.product.scaled_sums) > 0 and find_dtype(problem.product.stored).step == BYTE
+
+
+def _loads_ahead(problem: ExpertsProblem) -> bool:
+    """Whether one product of bytes, whose sums have scales, may have `FEW`'s loads on their way, as others. Down of
+    one token, 8 of 64 experts, 1024 to 2048, fp8 with scales of blocks, takes 11852 cycles on gfx950 with those of one
+    step, so 11128.
+    """
+    product = problem.product
+    return _has_scaled_bytes(problem) and product.products == 1 and product.schedule is None and not product.shuffled
 
 
 def _is_wide(problem: ExpertsProblem) -> bool:
