@@ -34,22 +34,22 @@ def cycles(chip: str, keys: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize(("chip", "keys", "block", "parts", "schedule"), [
-    ("gfx90a", {"m": 1, "n": 1024, "k": 4096, "dtype": "f32"}, (16, 64, 64), 5, "v4"),
+    ("gfx90a", {"m": 1, "n": 1024, "k": 4096, "dtype": "f32"}, (16, 64, 64), 5, "compv4"),
     ("gfx90a", {"m": 64, "n": 4096, "k": 4096}, (64, 64, 128), 1, "compv4"),  # B is read once
     ("gfx90a", {"m": 64, "n": 8192, "k": 1536, "dtype": "i8"}, (32, 32, 256), 1, "compv3"),  # LDS for many workgroups
     ("gfx942", {"m": 28, "n": 1024, "k": 4093}, (16, 64, 128), 8, "compv3"),  # narrow loads
     ("gfx90a", {"m": 64, "n": 384, "k": 1536}, (32, 32, 128), 4, "v4"),
     ("gfx90a", {"m": 16, "n": 384, "k": 1536, "dtype": "i8"}, (16, 16, 256), 1, "compv3"),  # parts would save little
-    ("gfx942", {"m": 64, "n": 1024, "k": 4096, "dtype": "f32"}, (32, 64, 64), 8, "compv4"),
+    ("gfx942", {"m": 64, "n": 1024, "k": 4096, "dtype": "f32"}, (32, 32, 64), 8, "compv4"),
     ("gfx942", {"m": 28, "n": 2048, "k": 2048, "dtype": "fp8"}, (16, 16, 256), 1, "v4"),
     ("gfx942", {"m": 64, "n": 1024, "k": 4096, "split_k": 1}, (16, 16, 128), 1, "v4"),  # as is best with one part
     ("gfx942", {"m": 64, "n": 64, "k": 65536}, (64, 64, 64), 79, "v4"),  # one block
-    ("gfx950", {"m": 64, "n": 384, "k": 1536, "dtype": "f32"}, (16, 32, 64), 8, "compv3"),
-    ("gfx950", {"m": 64, "n": 4096, "k": 4096}, (64, 64, 128), 4, "v4"),
+    ("gfx950", {"m": 64, "n": 384, "k": 1536, "dtype": "f32"}, (32, 32, 64), 8, "v4"),
+    ("gfx950", {"m": 64, "n": 4096, "k": 4096}, (32, 64, 128), 4, "v4"),
     # Fewer blocks of 128 x 128 than compute units: smaller ones, or other parts of K.
     ("gfx90a", {"m": 512, "n": 512, "k": 512}, (64, 64, 128), 1, "compv4"),
     ("gfx942", {"m": 1024, "n": 1024, "k": 1024}, (64, 64, 128), 1, "compv4"),
-    ("gfx942", {"m": 128, "n": 4096, "k": 4096, "dtype": "fp8"}, (64, 64, 256), 2, "compv4"),
+    ("gfx942", {"m": 128, "n": 4096, "k": 4096, "dtype": "fp8"}, (32, 32, 256), 1, "v4"),
     ("gfx950", {"m": 100, "n": 300, "k": 1000}, (32, 32, 128), 1, "v4"),
     ("gfx950", {"m": 1024, "n": 1024, "k": 4096}, (128, 128, 64), 4, "straight"),
     ("gfx942", {"m": 80, "n": 16, "k": 512}, (16, 16, 128), 1, "v4"),
@@ -73,8 +73,8 @@ OTHERS: list[tuple[str, str, dict[str, Any], tuple[int, ...]]] = [
     ("gemm_quant", "gfx942", {"m": 512, "n": 512, "k": 512, "a_scale": "1x64", "layout": "RRR"}, (128, 128, 128)),
     ("mx_gemm", "gfx950", {"m": 512, "n": 512, "k": 2048, "dtype": "fp4"}, (32, 32, 512)),
     ("gemm_sparse", "gfx942", {"m": 512, "n": 512, "k": 1024}, (32, 32, 128)),
-    ("conv_fwd", "gfx942", {"n": 4, "c": 256, "k": 256, "image": (14, 14)}, (32, 64, 128)),
-    ("conv_bwd_data", "gfx942", {"n": 4, "c": 256, "k": 256, "image": (14, 14)}, (32, 64, 128)),
+    ("conv_fwd", "gfx942", {"n": 4, "c": 256, "k": 256, "image": (14, 14)}, (32, 32, 128)),
+    ("conv_bwd_data", "gfx942", {"n": 4, "c": 256, "k": 256, "image": (14, 14)}, (32, 32, 128)),
     ("conv_bwd_data", "gfx942", {"n": 8, "c": 128, "k": 256, "image": (14, 14), "strides": (2, 2)}, (32, 32, 128)),
     ("conv_bwd_data", "gfx950", {"n": 8, "c": 40, "k": 160, "image": (28, 28)}, (64, 64, 64)),  # digits in each load
     ("conv_bwd_data", "gfx942", {  # in smaller blocks more of those that have nothing to sum would take longer
@@ -104,6 +104,33 @@ def test_choices_of_others_spill_nothing(
     kernel = compile_kernel(chosen, spec, target)
     found = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (found.vgpr_spill_count, found.sgpr_spill_count) == (0, 0)
+
+
+@pytest.mark.parametrize(("rows", "columns", "own", "sharing", "own_bytes"), [
+    (16, 16, 1, 1, 32 * 256),  # a wave alone
+    (16, 16, 2, 2, 32 * 256),  # both on one of two buses
+    (16, 16, 4, 2, 32 * 256),
+    (16, 64, 1, 2, 80 * 256 / 4),  # four waves, two of them on each
+])  # fmt: skip
+def test_waves_share_buses_to_lds(rows: int, columns: int, own: int, sharing: int, own_bytes: float) -> None:
+    """Two SIMDs have one: a write of 16 bytes a lane takes it 20 cycles, a read 16."""
+    low = blocks(rows, columns, 2048, (rows, columns, 128))
+    assert low._served(own, GFX942) == (sharing * own_bytes / 1024 * 20, sharing * 32 * 256 / 64)
+
+
+def test_what_loads_ahead_takes_a_share_of_short_sums() -> None:
+    """Of memory's time, which the first step waits for: less than in proportion to the steps, the longer sums are."""
+    short, long = (blocks(28, 8192, k, (16, 32, 256)).cycles("v4", 1, GFX942) for k in (1024, 8192))
+    assert long < 7 * short
+
+
+def test_waves_of_several_matrices_b_are_those_of_one() -> None:
+    """Which multiply for all of them: a block of 16 x 16 of each is one wave's."""
+    one, two = (
+        low_blocks((16, 16, 384), 1, (16, 16, 128), ("f16", 16, 16), GFX942, merged=False, factors=count)
+        for count in (1, 2)
+    )
+    assert (one.waves, two.waves) == (1, 1) and two.tiles == 2 * one.tiles
 
 
 @pytest.mark.full

@@ -2,14 +2,15 @@
 of K are chosen.
 
 One estimate for all types. Workgroups come in rounds, of as many as compute units hold at a time. A round takes as long
-as the longest of five: the steps of a workgroup, one after the other, each of which multiplies and waits; the products
-of those of a compute unit on its SIMDs; what they move to LDS; what L2 caches give all of them; and what memory gives,
-which is what they read in common once. These overlap in part, the better the more workgroups a compute unit has, so
-that the sum is that of a norm. Parts of K take a second kernel, which reads sums of all parts.
+as the longest of six: the steps of a workgroup, one after the other, each of which multiplies and waits, behind what
+loads ahead of the first; the products of those of a compute unit on its SIMDs; what these write to LDS and read from
+it, over one of two buses; what its L1 cache is asked for; what L2 caches give all of them; and what memory gives, which
+is what they read in common once. These overlap in part, the better the more workgroups a compute unit has, so that the
+sum is that of a norm. Parts of K take a second kernel, which reads sums of all parts.
 
-The numbers were fitted to 1,959 kernels of 216 products by the model of time, with all workgroups of a compute unit
+The numbers were fitted to 2,118 kernels of 216 products by the model of time, with all workgroups of a compute unit
 simulated together: f16, f32, fp8 and i8, m of 1, 16, 28 and 64, n x k of 384x1536, 1024x4096, 1024x8192, 2048x2048,
-4096x4096 and 8192x1536, on three chips. It is wrong by 6 % (root mean square), for 297 kernels of 34 products of more
+4096x4096 and 8192x1536, on three chips. It is wrong by 5 % (root mean square), for 297 kernels of 34 products of more
 rows, to which they were fitted too, by 9 %. benchmarks/results/few_rows.md has how good its choices are.
 """
 
@@ -39,6 +40,8 @@ class Loop(Struct, frozen=True):
             which the next waits.
         steps: of loads whose registers a lane has.
         reached: the share of the matrix cores' rate that several workgroups on a SIMD reach together.
+        ahead: steps whose loads are on their way before the first.
+        turn: steps of a turn, each of which loads one as far ahead; the rest behind the turns loads nothing.
     """
 
     buffers: int
@@ -46,49 +49,57 @@ class Loop(Struct, frozen=True):
     woven: bool
     steps: float
     reached: float
+    ahead: int
+    turn: int
 
 
 LOOPS = {
-    "compv4": Loop(2, 243, woven=True, steps=1.0, reached=0.98),
-    "compv3": Loop(1, 98, woven=True, steps=1.0, reached=0.84),
-    "mem3": Loop(1, 541, woven=False, steps=2.2, reached=0.68),
-    "v4": Loop(1, 311, woven=False, steps=5.3, reached=0.68),
+    "compv4": Loop(2, 394, woven=True, steps=1.0, reached=1.00, ahead=2, turn=2),
+    "compv3": Loop(1, 303, woven=True, steps=1.0, reached=0.76, ahead=2, turn=1),
+    "mem3": Loop(1, 524, woven=False, steps=2.2, reached=0.62, ahead=3, turn=2),
+    "v4": Loop(1, 280, woven=False, steps=5.3, reached=0.58, ahead=4, turn=4),
 }
 """By name of the schedule. Others are taken for the first."""
-ALONE = 101
+ALONE = 144
 """Cycles by which a wave waits less where it is its workgroup's only one."""
-COMING, MOVED = 0.73, 0.31
+COMING, MOVED = 0.58, 0.14
 """The shares of memory's latency, and of the time that a step is moved, for which the next step waits where one is on
 its way."""
 TILE = 16
 """Rows and columns that one wave has at least."""
 MOST_ROWS, MOST_TILES, MOST_WAVES = 64, 16, 4
 """Of C, and of a block, up to which the estimate holds; and waves of a block."""
-BEGIN = 3044
+BEGIN = 2790
 """Cycles of a round until the first products, and from the last until all is stored."""
-WRITTEN, READ = 107, 446
-"""Bytes of a step that are written to LDS in a cycle where its one buffer makes reads wait for that; and bytes of all
-waves' reads for each of which a step takes a cycle more."""
-DWORD, NARROW = 4, 25
+FILL = 0.45
+"""The share of the time that memory takes for what loads ahead of the first step for which that waits: each wave asks
+for several steps at once, and what others ask for comes between."""
+BUS, SHARING, SET_UP = 64, 2, 1.25
+"""Bytes of LDS a cycle for as many SIMDs as share a bus, and how much longer a write of 16 bytes a lane takes it than a
+read (as by the model: ROCm Compute Profiler documentation, 'Local data share')."""
+SEEN = 0.5
+"""The share of that time of its own waves for which a workgroup waits in a step: of reads, and of writes to the one
+buffer of a schedule."""
+DWORD, NARROW = 4, 20
 """Bytes of a load below which each takes a wave so many cycles of a step: they are packed, and compared one by one."""
 CONVERTED = 8
 """Cycles of a wave for an element of a lane that becomes another type: two instructions."""
-NEAR, REQUEST = 35.5, 64
-"""Bytes of A and B that a compute unit moves to LDS in a cycle, and that its L1 cache is asked for at least."""
+REQUEST = 64
+"""Bytes that an L1 cache is asked for at least, and gives in a cycle."""
 L2_REACHED = 0.72
 """What is reached of the peak of the L2 caches, from which workgroups read A and B (as by the model: te42kyfo/
 gpu-benches, gpu-l2-cache/mi210.txt)."""
-REACHED = 0.83
+REACHED = 0.82
 """What is reached of memory's peak, of which each compute unit that has a workgroup has its share, whether it needs
 that or not."""
 TAKEN, OF_TILE, LOADED = 36, 4, 4
 """Vector registers of a lane beside those of steps on their way, and of a tile of sums; bytes of a register."""
 IDLE = 3000
 """Cycles of a round of workgroups that have nothing to sum."""
-SECOND, AT_ONCE, AGAIN, PART_CYCLES = 714, 8, 463, 78
+SECOND, AT_ONCE, AGAIN, PART_CYCLES = 683, 8, 481, 72
 """Of parts: cycles of the second kernel, how many it loads at once, cycles where there are more, and those for each
 part; sums are written and read at memory's peak."""
-OVERLAP, BESIDE = 5.1, 1.4
+OVERLAP, BESIDE = 6.8, 2.4
 """The norm of what overlaps in part, and how much it grows with each workgroup beside another."""
 SAVED = 16 * 128
 """Bytes along K of the steps that parts have to save: the time between two kernels, which the model leaves out, is
@@ -107,7 +118,7 @@ class LowBlocks(Struct, frozen=True):
     """Blocks of a product of few rows.
 
     Attributes:
-        rows, columns: of a block.
+        rows, columns: of a block; columns those of all matrices B.
         steps: of the loop that has all of K.
         step_bytes: along K.
         m, n: of one product.
@@ -118,6 +129,7 @@ class LowBlocks(Struct, frozen=True):
         count: products in the launch.
         idle: more of them, which have nothing to sum.
         converted: elements of B of a step that become another type on their way to LDS.
+        factors: matrices B, whose columns waves do not share.
     """
 
     rows: int
@@ -134,11 +146,22 @@ class LowBlocks(Struct, frozen=True):
     count: int = 1
     idle: int = 0
     converted: int = 0
+    factors: int = 1
 
     @property
     def tiles(self) -> int:
         """Of 16 x 16, in a block."""
         return max(self.rows * self.columns // TILE**2, 1)
+
+    @property
+    def spread(self) -> tuple[int, int]:
+        """Waves of a workgroup, along rows and columns."""
+        return waves_of(self.rows, self.columns // self.factors)
+
+    @property
+    def waves(self) -> int:
+        """Of a workgroup."""
+        return self.spread[0] * self.spread[1]
 
     @property
     def across(self) -> int:
@@ -186,7 +209,7 @@ class LowBlocks(Struct, frozen=True):
         """Workgroups that a compute unit holds at a time, by LDS and by what registers hold of sums and of steps on
         their way.
         """
-        waves = min(self.tiles, target.simds)
+        waves = self.waves
         lanes, sums = waves * target.wave_size, OF_TILE * ceil_div(self.tiles, waves)
         registers = TAKEN + sums + loop.steps * self.bytes / (lanes * LOADED)
         able = min(int(target.registers.vector_total / registers), target.waves_per_simd) * target.simds
@@ -210,12 +233,25 @@ class LowBlocks(Struct, frozen=True):
         """
         steps = max(ceil_div(self.steps, parts), 1)
         far = units * own * share / (REACHED * target.memory_bytes)
-        chain = steps * self._step(loop, far / (own * steps), target)
-        multiplied = steps * self.products * ceil_div(own * self.tiles, target.simds) / loop.reached
+        chain = steps * self._step(loop, far / (own * steps), target) + FILL * min(loop.ahead / steps, 1) * far
+        on_one = ceil_div(own * self.waves, target.simds) * ceil_div(self.tiles, self.waves)
+        multiplied = steps * self.products * on_one / loop.reached
         multiplied += steps * own * (self._packed(target.simds, target) + self._converted(target.simds, target))
-        near = own * steps * self.requested / NEAR
+        served = steps * sum(self._served(own, target))
+        loaded = loop.ahead + steps // loop.turn * loop.turn
+        near = own * loaded * self.requested / REQUEST
         again = units * own * steps * self.requested / (L2_REACHED * target.l2_bytes)
-        return BEGIN + _norm(OVERLAP + BESIDE * (own - 1), max(chain, multiplied), near, again, far)
+        return BEGIN + _norm(OVERLAP + BESIDE * (own - 1), max(chain, multiplied), served, near, again, far)
+
+    def _served(self, own: int, target: Target) -> tuple[float, float]:
+        """Cycles of a step in which waves of so many workgroups of a compute unit write to LDS, and read from it: those
+        that share a bus. Waves come to its SIMDs in turn, so that two share one while the other has nothing to do.
+        """
+        waves, (down, across) = self.waves, self.spread
+        whole, rest = divmod(own * waves, target.simds)
+        sharing = SHARING * whole + min(rest, SHARING)
+        read = (self.rows / down + self.columns / across) * self.step_bytes
+        return sharing * SET_UP * self.bytes / (waves * BUS), sharing * read / BUS
 
     def _packed(self, waves: int, target: Target) -> float:
         """Cycles of a step in which so many waves pack what narrow loads bring."""
@@ -228,13 +264,11 @@ class LowBlocks(Struct, frozen=True):
 
     def _step(self, loop: Loop, moving: float, target: Target) -> float:
         """Cycles of one step of a workgroup that is alone, whose bytes memory moves in so many cycles."""
-        waves = min(self.tiles, target.simds)
-        down, across = waves_of(self.rows, self.columns)
-        read = waves * (self.rows / down + self.columns / across) * self.step_bytes
+        waves = self.waves
+        written, read = self._served(1, target)
         wait = loop.wait - ALONE * (waves == 1)
-        moved = read / READ + self.bytes / WRITTEN * (loop.buffers == 1)
-        moved += self._converted(waves, target)
-        busy = self.products * ceil_div(self.tiles, target.simds) + self._packed(waves, target)
+        moved = SEEN * (read + written * (loop.buffers == 1)) + self._converted(waves, target)
+        busy = self.products * ceil_div(self.tiles, waves) + self._packed(waves, target)
         coming = COMING * target.memory_latency + MOVED * moving
         return moved + (max(wait + coming, busy) if loop.woven else wait + busy)
 
@@ -292,7 +326,7 @@ def low_blocks(
     return LowBlocks(
         rows, factors * columns, ceil_div(k, depth), step_bytes, m, factors * n, row_bytes, column_bytes,
         tile_cycles(dtype, depth, target), load_bytes, asked * step_bytes, count, idle,
-        factors * columns * depth if weight_bits else 0,
+        factors * columns * depth if weight_bits else 0, factors,
     )  # fmt: skip
 
 
