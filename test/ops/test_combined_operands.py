@@ -5,6 +5,7 @@ A case names the chip first, so that `-k gfx950` selects.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from operator_runner import agree
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import compare
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.shuffle import shuffle_b, unshuffle_b
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.request import RequestError
@@ -130,6 +132,16 @@ def test_default_kernels_do_not_spill(target: Any) -> None:
                 "a_layout": "C,R,C,R", "b_op": "b0 + b1 + b2 + b3", "b_layout": "C,C,R,R", "dtype": "fp8", "m": 488}),
     ("gfx90a", {"a_op": "a0 + a1 + a2", "a_kind": "full,k,scalar", "b_op": "b0 + b1 + b2", "b_kind": "full,n,k",
                 "dtype": "i8", "layout": "CRR", "m": 511, "n": 511, "k": 511}),
+    # The first array lies otherwise than most.
+    ("gfx942", {"a_op": "a0 * a1 * a2 * a3", "b_op": "b0 + b1 + b2", "b_layout": "C,R,R", "dtype": "bf8",
+                "layout": "CRR", "k": 1016}),
+    # A number for each row beside single bytes, each of which is of another row.
+    ("gfx942", {"b_op": "b0 + b1 + b2", "b_kind": "full,n,k", "dtype": "i8", "layout": "CCR", "k": 333}),
+    # Single bytes of many arrays.
+    ("gfx942", {"a_op": "a0 + a1 + a2", "a_layout": "R,R,C", "b_op": "b0 * b1 * b2", "dtype": "bf8", "layout": "RRR",
+                "m": 1023, "n": 1016, "k": 513}),
+    ("gfx950", {"a_op": "a0 + a1 + a2 + a3", "a_layout": "R,R,C,C", "b_op": "sigmoid(b0 + b1 + b2 + b3)", "m": 500,
+                "n": 1000, "k": 333}),
 ])  # fmt: skip
 def test_what_is_computed_on_its_way_leaves_registers_by_default(chip: str, keys: dict[str, Any]) -> None:
     """Blocks and schedules count with elements as they are computed, and there is a block for each request. Where the
@@ -140,6 +152,24 @@ def test_what_is_computed_on_its_way_leaves_registers_by_default(chip: str, keys
     kernel = compile_kernel(ABD, spec, target)
     metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("keys", "layout"), [
+    ({"a_layout": "C,R,R"}, "RRR"),
+    ({"a_layout": "C,C,R", "b_layout": "C,R,C"}, "CCR"),
+    ({"a_layout": "C,R,R", "a_kind": "full,full,m"}, "CRR"),  # as many lie either way: A's of layout
+    ({"b_layout": "C,R,R", "b_kind": "full,n,k"}, "CCR"),
+])  # fmt: skip
+def test_operands_are_loaded_as_most_of_their_matrices_lie(keys: dict[str, str], layout: str) -> None:
+    """Whichever comes first: the others are loaded one by one, which blocks count with."""
+    target = get_target("gfx942")
+    plain = {"m": 256, "n": 256, "k": 128, "layout": "CRR", "a_op": "a0 + a1 + a2", "b_op": "b0 + b1 + b2"}
+    spec = ABD.spec(ABD.problem(**{**plain, **keys}), target)
+    assert isinstance(spec, ContractionSpec) and spec.layout == layout
+    kernel = compile_kernel(ABD, spec, target)
+    loop = steady_loop(kernel.code_object, kernel.kernel_name)
+    counts = Counter(one.mnemonic for one in loop.instructions)
+    assert counts["buffer_load_dwordx4"] and counts["buffer_load_ushort"] < counts.total() / 4  # of one matrix at most
 
 
 EITHER = {"a_op": "a0 + a1", "b_op": "b0 + b1", "a_layout": "R,C", "b_layout": "C,R", "m": 4096, "n": 4096, "k": 1024}
@@ -175,9 +205,8 @@ def test_half_a_step_comes_before_a_smaller_block(chip: str, size: int, block: t
     """Where registers have no room for a whole step of 128 x 128: .6 of the cycles of 64 x 64, by the model, if there
     are blocks for more than half of the compute units. Nothing is spilled."""
     target = get_target(chip)
-    keys = {"m": size, "n": size, "k": 512, "layout": "RRR", "a_op": "a0 * a1 + a2 - a3", "a_layout": "C,C,C,C",
-            "a_types": "f32,f32,f16,f16", "b_op": "b0 + b1 + b2 + b3", "b_types": "f16,f16,f16,f32",
-            "b_layout": None}  # fmt: skip
+    keys = {"m": size, "n": size, "k": 512, "layout": "RRR", "a_op": "a0 * a1 + a2 - a3", "a_types": "f32,f32,f32,f32",
+            "b_op": "b0 + b1 + b2 + b3", "b_types": "f32,f32,f32,f32"}  # fmt: skip
     spec = ABD.spec(ABD.problem(**keys), target)
     assert spec.block == block
     kernel = compile_kernel(ABD, spec, target)

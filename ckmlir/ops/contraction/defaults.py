@@ -86,6 +86,12 @@ scratch memory), 244251, of A alone 243927, 194371; on gfx950 f16 221180, 137148
 MANY_ARRAYS = 7
 """Of A and B together, from which on one such operand of 16 bits is enough: by the model half steps then take .76 to
 1.04 (gfx942, 1024 x 1024 x 1024, 161729 with 22 registers spilled, 150979), where all lie alike 1.04 to 1.11."""
+MANY_SINGLE = {8: 5, 16: 8}
+"""By bits of an element, arrays of A and B together from which on single elements take the step of `_short_step`: each
+load has a distance, and at the end of K an outcome, in a scalar register. bf8 of three and two arrays in 128 x 128 x
+64, 1023 x 1016 x 513 in RRR on gfx942, kept 23 scalar registers in lanes, of three and three in 64 x 64 x 128 14, f16
+of four and four on gfx950 19. By the model three and three of bf8 take 59174 cycles so, 63384 in 64 x 64 x 128 by eight
+waves, which spilled 3, 86198 in 128 x 128 x 32."""
 NARROWEST_FOR_SHORT_STEPS = 8
 """Bytes of the loads of computed operands of 8 bits that lie along K from which on steps of 128 x 128 are half as long
 where LDS then holds two workgroups, and one otherwise: one computes operands while the other multiplies. By the model,
@@ -128,6 +134,8 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         found = narrow * wish.crowded + found
     else:
         found = [*few_rows(wish, schedules, target), *few_blocks(wish, schedules, target)]
+        if _has_many_single(wish):
+            found.append(_short_step(wish, schedules[-1], target))
         if _pays_deep(wish, target):
             found.append(Plan(PREFERRED_DEEP, (MEDIUM, MEDIUM, elements_in(DEEP_BYTES, wish.dtype)), FOUR_WAVES))
         found += large_blocks(wish, PREFERRED[0], target)
@@ -144,8 +152,8 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
                     waves = wish.waves or EIGHT_WAVES
                 columns = _columns(wish, size, name, target)
                 found.append(Plan(name, (size, size, depth), waves, columns))
-                if depth == whole and _halves_steps(wish, size, target):
-                    found.append(Plan(name, (size, size, whole // 2), waves, columns))
+                if depth > elements_in(STEP_BYTES[-1], wish.dtype) and _halves_steps(wish, size, target):
+                    found.append(Plan(name, (size, size, depth // 2), waves, columns))
         if wish.computed and wish.arrays > 2:
             found.append(_short_step(wish, schedules[-1], target))
     if wish.schedule is None:
@@ -198,6 +206,12 @@ def _halves_steps(wish: Wish, size: int, target: Target) -> bool:
     2048 x 512 of f16 on gfx942 128473, 77013; 1024 x 1024 x 1024, 64 blocks for 304 units, 38966, 75393.
     """
     return wish.computed and size == MEDIUM and 2 * wish.blocks(MEDIUM) > target.compute_units
+
+
+def _has_many_single(wish: Wish) -> bool:
+    """Whether A and B are made of many arrays that are loaded element by element: see `MANY_SINGLE`."""
+    bits = bits_of(wish.dtype)
+    return wish.computed and 8 * wish.load_bytes <= bits and wish.arrays >= MANY_SINGLE.get(bits, math.inf)
 
 
 def _short_step(wish: Wish, schedule: str, target: Target) -> Plan:
@@ -350,7 +364,8 @@ def _deepest(wish: Wish, size: int, waves: tuple[int, int], target: Target) -> i
         wide = wish.layout[:2] == "RC" and wish.load_bytes >= NARROWEST_FOR_SHORT_STEPS
         beside = of_bytes and wish.computed and wide and _holds_one(target)
         mixed = wish.mixed * (2 if of_bytes or wish.arrays >= MANY_ARRAYS else 1)
-        many = (beside or mixed >= MANY_MIXED) and size == MEDIUM
+        single = wish.computed and wish.arrays > 2 and 8 * wish.load_bytes <= bits_of(wish.dtype) == 16
+        many = (beside or mixed >= MANY_MIXED or single) and size == MEDIUM
         return elements_in(STEP_BYTES[1], wish.dtype) if many else LONGEST_STEP
     most = MOST_NUMBERED // wish.numbered * math.prod(waves) * target.wave_size // (2 * wish.numbered * size)
     return max(1 << most.bit_length() - 1, elements_in(STEP_BYTES[-1], wish.dtype))

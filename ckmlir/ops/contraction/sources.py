@@ -194,6 +194,17 @@ def read_sources(
     return tuple(sources)
 
 
+def letter_of(sources: Sequence[Source], letter: str) -> str:
+    """R or C, as most matrices of an operand lie, which lanes load as vectors while they load the others one by one;
+    the letter given where as many lie either way."""
+    along_k = "R" if sources[0].operand == "a" else "C"
+    forms = [one.form for one in sources if one.is_matrix]
+    along, across = forms.count("along_k"), forms.count("across_k")
+    if along == across:
+        return letter
+    return along_k if along > across else "RC"[along_k == "R"]
+
+
 def are_bounded(sources: Sequence[Source] | Sequence[SourceSpec], dtype: str) -> bool:
     """Whether what arrays come to is promised to be such as `cast(…, bounded=True)` takes: weights of 4 bits with
     scales, in bf16; those with powers of two are exact.

@@ -38,6 +38,7 @@ class Combined(Struct, frozen=True):
         views: of every array, padded to whole tiles.
         size: the product's k.
         ragged: whether the last step of the loop goes beyond k, where the expression of nothing need not be zero.
+        form: of matrices that lie as most of the operand's do.
     """
 
     name: str
@@ -50,12 +51,14 @@ class Combined(Struct, frozen=True):
     computing: str
     size: Scalar
     ragged: bool
+    form: str
 
     def load(self, k: Scalar) -> dict[str, Tile]:
-        """The tiles of its arrays by name, as memory holds them: matrices first, since they say how the others lie."""
+        """The tiles of its arrays by name, as memory holds them: matrices first, since they say how the others lie, of
+        these such as most are, which lanes load as vectors."""
         (rows, depth), found = self.lengths, {}
         places = {"each_k": ((depth,), (k,)), "each_row": ((rows,), (self.row,)), "scalar": ((rows,), (self.row,))}
-        for source in sorted(self.sources, key=lambda one: not one.is_matrix):
+        for source in sorted(self.sources, key=lambda one: (not one.is_matrix, one.form != self.form)):
             seen = self.views[source.name]
             lengths, origin = places.get(source.form, (self.lengths, (self.row, k)))
             if source.shares_across:
@@ -118,7 +121,8 @@ def combined(
     views = {one.name: _view(one, at[one.name], getattr(given, f"ld_{one.name}"), lengths, rows, k) for one in sources}
     place = "ab".index(operand)
     op, computing, dtype = spec.combine[place], computing_type(spec.dtype), spec.held[place].name
-    return Combined(known_as, op, sources, views, lengths, row, dtype, computing, k, "k" in spec.pad)
+    form = "along_k" if spec.layout[place] == "RC"[place] else "across_k"
+    return Combined(known_as, op, sources, views, lengths, row, dtype, computing, k, "k" in spec.pad, form)
 
 
 def _view(

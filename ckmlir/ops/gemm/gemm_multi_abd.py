@@ -5,7 +5,7 @@ rounded to `dtype`, in which they are multiplied; 8-bit types saturate. With `b_
 the other bf8. An array has a type (`a_types`, by default its operand's), a form (`a_kind`: full, or one number for each
 m or k, or one for all; of B n takes the place of m), a layout where it is full (`a_layout`: R or C, by default the
 letter of `layout`) and a distance of its rows, or of its numbers (`lda`), of its own. Arrays that lie otherwise than
-the first of their operand are loaded in narrower accesses.
+most of their operand are loaded in narrower accesses.
 
 Arrays: a0, a1, …, b0, b1, …, D tensors, c; everything else is as in `gemm`.
 
@@ -36,7 +36,7 @@ from ckmlir.ops.contraction.keys import (
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import TYPES
-from ckmlir.ops.contraction.sources import MOST, NAMES, ROWS, combined, moved_sums, read_sources, rounded
+from ckmlir.ops.contraction.sources import MOST, NAMES, ROWS, combined, letter_of, moved_sums, read_sources, rounded
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.request import Key, Pitch
@@ -86,7 +86,12 @@ class GemmMultiABD(ContractionOperator):
                 problem.computing,
             )
         )  # fmt: skip
-        return check_sizes(replace(problem, sources=sources, combine=(values["a_op"], values["b_op"])))
+        lie = [
+            letter_of([one for one in sources if one.operand == operand], letter)
+            for operand, letter in zip("ab", problem.layout, strict=False)
+        ]
+        combine = (values["a_op"], values["b_op"])
+        return check_sizes(replace(problem, layout="".join(lie) + problem.layout[2], sources=sources, combine=combine))
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         if find_dtype(array.dtype).is_integer and array.name in problem.operands:
