@@ -10,8 +10,8 @@ sum is that of a norm. Parts of K take a second kernel, which reads sums of all 
 
 The numbers were fitted to 2,118 kernels of 216 products by the model of time, with all workgroups of a compute unit
 simulated together: f16, f32, fp8 and i8, m of 1, 16, 28 and 64, n x k of 384x1536, 1024x4096, 1024x8192, 2048x2048,
-4096x4096 and 8192x1536, on three chips. It is wrong by 5 % (root mean square), for 297 kernels of 34 products of more
-rows, to which they were fitted too, by 9 %. benchmarks/results/few_rows.md has how good its choices are.
+4096x4096 and 8192x1536, on three chips. It is wrong by 6 % (root mean square), for 297 kernels of 34 products of more
+rows, to which they were fitted too, by 10 %. benchmarks/results/few_rows.md has how good its choices are.
 """
 
 from __future__ import annotations
