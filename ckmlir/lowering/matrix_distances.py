@@ -57,7 +57,7 @@ def keep_distances(function: ir.Operation, matrix: list[ir.Operation], exchanges
     """
     behind_branches = _behind_branches(function) if matrix or exchanges else ()
     exchanging = (op.block for op in exchanges if _comes_from_before(op.operands[0], op.block))
-    for block in dict.fromkeys((*_users(matrix), *exchanging)):
+    for block in dict.fromkeys((*_users(matrix), *_resuming(matrix), *exchanging)):
         if block in behind_branches:
             with ir.InsertionPoint.at_block_begin(block), block.operations[0].location:
                 wait(MISCOUNTED)
@@ -148,6 +148,25 @@ def _behind_branches(function: ir.Operation) -> set[ir.Block]:
         found.update(following)
         waiting += following
     return found
+
+
+def _resuming(matrix: list[ir.Operation]) -> Iterator[ir.Block]:
+    """Blocks that multiply on, once, behind a choice that follows other products, as a remainder does: what they
+    compute first may take registers that the last of these still write."""
+    multiplying = {op.block for op in matrix}
+    waiting = [to for block in multiplying for to in _following(block) if to not in multiplying]
+    between = set(waiting)
+    while waiting:
+        for to in _following(waiting.pop()):
+            if to in multiplying and to not in _following(to):
+                yield to
+            elif to not in multiplying and to not in between:
+                between.add(to)
+                waiting.append(to)
+
+
+def _following(block: ir.Block) -> list[ir.Block]:
+    return list(block.operations[-1].operation.successors)
 
 
 def _users(matrix: list[ir.Operation]) -> Iterator[ir.Block]:

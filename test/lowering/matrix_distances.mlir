@@ -1,6 +1,7 @@
 // Where a block behind a branch of two ways begins to compute with what was multiplied before it, two wait states stand
-// that LLVM does not count; a block that multiplies on with it has none, nor one that is reached without a choice. So do they
-// where lanes exchange what another block left.
+// that LLVM does not count; a loop that multiplies on with it has none, nor has a block that is reached without a choice. So
+// do they where lanes exchange what another block left, and where a block that is no loop multiplies on behind a choice, whose
+// first registers may be those of the last products.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 
@@ -43,6 +44,31 @@ module attributes {ck.target = "gfx942"} {
     %d = "ck.mfma"(%a, %b, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
     %e = vector.extract_strided_slice %d {offsets = [0], sizes = [4], strides = [1]} : !acc to vector<4xf32>
     cf.cond_br %some, ^loop(%e : vector<4xf32>), ^end
+  ^end:
+    return
+  }
+
+  // A remainder, behind the choice whether there is one; the loop before it has none.
+  // CHECK-LABEL: llvm.func @resuming
+  // CHECK: ^bb1(%{{.*}}: vector<16xf32>):
+  // CHECK-NOT: llvm.inline_asm
+  // CHECK: rocdl.mfma
+  // CHECK: ^bb2(%{{.*}}: vector<16xf32>):
+  // CHECK-NOT: llvm.inline_asm
+  // CHECK: ^bb3:
+  // CHECK-NEXT: llvm.inline_asm has_side_effects "s_nop 1", ""
+  // CHECK: rocdl.mfma
+  func.func @resuming(%a: !frag, %b: !frag, %some: i1, %more: i1) attributes {ck.waves = 4 : i32} {
+    %z = arith.constant dense<0.0> : !acc
+    cf.br ^loop(%z : !acc)
+  ^loop(%c: !acc):
+    %d = "ck.mfma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    cf.cond_br %some, ^loop(%d : !acc), ^left(%d : !acc)
+  ^left(%r: !acc):
+    cf.cond_br %more, ^rest, ^end
+  ^rest:
+    %s = "ck.mfma"(%a, %b, %r) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    cf.br ^end
   ^end:
     return
   }
