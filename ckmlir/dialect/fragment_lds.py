@@ -24,6 +24,7 @@ from ckmlir.dialect.types import LdsType, WindowType
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
+from ckmlir.targets.features import TRANSPOSED
 
 BEGINS = "begins"
 """Unit attribute of what fills LDS: here a value of the tensor begins, and what it held before is needed no more.
@@ -33,8 +34,6 @@ nothing is said: the operation may add to what is there.
 """
 
 
-TRANSPOSED = {16: 4, 4: 16}
-"""Bits of an element -> how many elements a transposing read takes, and gives, for a lane."""
 ALIGNMENT = 16
 """Bytes: the widest access of a lane."""
 
@@ -87,7 +86,7 @@ class LdsReadOp(Ck.Operation, name="lds_read"):
             size = bits(lds.element) if packing is None else packing.bits
             count, right = len(registers_of(op)), TRANSPOSED.get(size, 0)
             count = count * bits(lds.element) // size
-            able = " or ".join(f"{number} elements of {one} bits" for one, number in TRANSPOSED.items())
+            able = ", ".join(f"{number} elements of {one} bits" for one, number in TRANSPOSED.items())
             expect(count == right, f"a transposing read takes {able}, not {count} of {size}")
 
 

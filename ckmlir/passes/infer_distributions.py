@@ -23,7 +23,7 @@ from ckmlir.passes.copy_plans import copy_plan
 from ckmlir.passes.distribution_rules import COPY, INDEXED, lie_alike, links_of
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.reader_wishes import wanted_by_readers
-from ckmlir.passes.transposed_reads import VECTOR, has_transposed_read
+from ckmlir.passes.transposed_reads import transposed_elements
 from ckmlir.passes.walk import functions, named_target, operations, target_of, waves_of
 from ckmlir.passes.window_vectors import Lengths, vector_lengths
 from ckmlir.targets.cdna import ACCESS_BYTES
@@ -224,8 +224,8 @@ class _Inference(Struct, dict=True):
         near = [window.descriptor.begins_contiguous(dim) for dim in range(rank)]
         contiguous = max(range(rank), key=lambda dim: (lengths[dim], near[dim], dim))
         waves = waves_of(self.function)
-        transposing = has_transposed_read(named_target(self.function), bits(window.element))
-        served = contiguous if transposing and lengths[contiguous] >= VECTOR else None
+        count = transposed_elements(named_target(self.function), bits(window.element))
+        served = (contiguous, count) if lengths[contiguous] >= count > 0 else None
         wanted = wanted_by_readers(group.members, widest, served)
         block = 1
         others = [dim for dim in range(rank) if dim != contiguous]

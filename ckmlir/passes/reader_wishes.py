@@ -7,27 +7,32 @@ from typing import Any
 
 from ckmlir.dialect.build import registers_of
 from ckmlir.dialect.packed_checks import dimensions_of, packing_of
-from ckmlir.dialect.types import tile_of
+from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes.accesses import run_length
 from ckmlir.passes.transposed_reads import transposed_reading
+from ckmlir.targets.features import TRANSPOSED
 
 IN_THREADS = ("ck.permute_axes", "ck.dequantize", "ck.repack", "ck.cast", "ck.map")
 """What stands between packed elements as memory has them and what LDS takes of them. What `ck.unpack` makes of them is
 written to LDS one by one: attention over fp4 takes .89 of the cycles that it does where loads follow V's readers."""
 
 
-def wanted_by_readers(members: list[ir.Value], widest: int, transposing: int | None) -> tuple[int, int] | None:
+def wanted_by_readers(
+    members: list[ir.Value], widest: int, transposing: tuple[int, int] | None
+) -> tuple[int, int] | None:
     """(dimension, vector length) that the LDS readers of a tile read along, if it goes to LDS, by way of what changes
     elements within their threads.
 
-    Those do not count that can transpose while they read a tensor whose contiguous dimension is `transposing`.
+    Those do not count that can transpose while they read a tensor: `transposing` is its contiguous dimension, and how
+    many elements a lane reads so.
     """
     wishes = [wish for member in members for use in member.uses for wish in _wishes(use, widest, transposing)]
     return max(wishes, key=lambda wish: wish[1], default=None)
 
 
-def _wishes(use: Any, widest: int, transposing: int | None) -> Iterator[tuple[int, int]]:
+def _wishes(use: Any, widest: int, transposing: tuple[int, int] | None) -> Iterator[tuple[int, int]]:
     """What readers of a tile want that is used so."""
     op = use.owner.operation
     if op.name == "ck.to_lds":
@@ -37,7 +42,7 @@ def _wishes(use: Any, widest: int, transposing: int | None) -> Iterator[tuple[in
                 continue
             if "format" in read.owner.operation.attributes:  # it turns what lies as memory does
                 continue
-            if transposing is not None and transposed_reading(tile.distribution, transposing) is not None:
+            if transposing is not None and _turns(tile, *transposing):
                 continue
             for dim in range(len(tile.lengths)):
                 yield dim, run_length(tile.distribution, dim, widest)
@@ -45,9 +50,18 @@ def _wishes(use: Any, widest: int, transposing: int | None) -> Iterator[tuple[in
         for further in op.parent.results[0].uses:
             yield from _wishes(further, widest, transposing)
     elif op.name in IN_THREADS and use.operand_number == 0:
+        kept = None if op.name in ("ck.dequantize", "ck.repack") else transposing
         for further in op.results[0].uses:
-            for dim, length in _wishes(further, widest, transposing):
+            for dim, length in _wishes(further, widest, kept):
                 yield _before(op, dim, length)
+
+
+def _turns(tile: TileType, contiguous: int, count: int) -> bool:
+    """Whether reads that transpose so many elements give a tile of a tensor that is contiguous along a dimension."""
+    assert tile.distribution is not None
+    return TRANSPOSED.get(bits(tile.element)) == count and (
+        transposed_reading(tile.distribution, contiguous, count) is not None
+    )
 
 
 def _before(op: ir.Operation, dim: int, length: int) -> tuple[int, int]:

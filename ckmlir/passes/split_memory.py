@@ -18,12 +18,12 @@ from ckmlir.passes.framework import fail
 from ckmlir.passes.registers import Registers
 from ckmlir.passes.split_state import SplitState
 from ckmlir.passes.transposed_reads import (
-    VECTOR,
-    has_transposed_read,
     packed_reading,
     transposed_dimension,
+    transposed_elements,
     transposed_reading,
 )
+from ckmlir.targets.features import TRANSPOSED
 
 ACCESS_BITS = 128
 """The widest access of a lane to memory or LDS (dwordx4, b128)."""
@@ -137,7 +137,7 @@ def split_to_lds(state: SplitState, op: ir.Operation) -> None:
     lds = describe(op.results[0].type)
     assert isinstance(lds, LdsType)
     turned = {dimensions_of(user)[0] for user in users if "format" in user.attributes}
-    transposing = has_transposed_read(state.named_target, bits(tile.element))
+    transposing = transposed_elements(state.named_target, bits(tile.element))
     contiguous = (
         turned.pop() if turned
         else _contiguous_dimension(readers, by_index, tile.placed, bits(tile.element), transposing)
@@ -162,7 +162,7 @@ def split_from_lds(state: SplitState, op: ir.Operation) -> None:
         state.bind(op.results[0], _read_turned(op, buffer, tile))
         return
     contiguous = LdsLayout.parse(text_of(producer(buffer), "layout")).contiguous
-    transposing = has_transposed_read(state.named_target, bits(tile.element))
+    transposing = transposed_elements(state.named_target, bits(tile.element))
     state.bind(op.results[0], read_lds(buffer, tile.placed, contiguous, tile.element, transposing=transposing))
 
 
@@ -175,7 +175,7 @@ def _read_turned(op: ir.Operation, buffer: ir.Value, tile: TileType) -> Register
     text, format_ = string(str(reading)), text_of(op, "format")
     pieces = [
         (numbers, fragment_lds.lds_read(buffer, text, numbers, tile.element, transposed=True, format_=format_))
-        for numbers in plan_accesses(reading, before, packing.size(fragment_lds.TRANSPOSED[packing.bits]))
+        for numbers in plan_accesses(reading, before, packing.size(TRANSPOSED[packing.bits]))
     ]
     return Registers.scatter(pieces, tile.element)
 
@@ -192,16 +192,17 @@ def write_lds(
 
 
 def read_lds(
-    buffer: ir.Value, distribution: Distribution, contiguous: int, element: ir.Type, *, transposing: bool = False
+    buffer: ir.Value, distribution: Distribution, contiguous: int, element: ir.Type, *, transposing: int = 0
 ) -> Registers:
     """Read an LDS tensor into registers, as wide as the distribution allows along the contiguous dimension.
 
     `transposing`: with reads that transpose, where these give longer vectors.
     """
     accesses = plan_accesses(distribution, contiguous, ACCESS_BITS // bits(element))
-    reading = transposed_reading(distribution, contiguous) if transposing and len(accesses[0]) < VECTOR else None
+    better = len(accesses[0]) < transposing
+    reading = transposed_reading(distribution, contiguous, transposing) if better else None
     if reading is not None:
-        distribution, accesses = reading, plan_accesses(reading, contiguous, VECTOR)
+        distribution, accesses = reading, plan_accesses(reading, contiguous, transposing)
     text = string(str(distribution))
     pieces = [
         (numbers, fragment_lds.lds_read(buffer, text, numbers, element, transposed=reading is not None))
@@ -211,7 +212,7 @@ def read_lds(
 
 
 def _contiguous_dimension(
-    readers: list[Distribution], by_index: Collection[int], writer: Distribution, element_bits: int, transposing: bool
+    readers: list[Distribution], by_index: Collection[int], writer: Distribution, element_bits: int, transposing: int
 ) -> int:
     """The dimension along which readers, and after them the writer, move the longest vectors; not one whose coordinate
     comes from indices, since accesses along it are of single elements.
@@ -221,7 +222,7 @@ def _contiguous_dimension(
     widest = ACCESS_BITS // element_bits
 
     def reach(reader: Distribution, dimension: int) -> int:
-        other = transposed_dimension(reader, dimension) if transposing else None
+        other = transposed_dimension(reader, dimension, transposing) if transposing else None
         return max(run_length(reader, one, widest) for one in (dimension, other) if one is not None)
 
     def score(dimension: int) -> tuple[bool, int, int, int]:

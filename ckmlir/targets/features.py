@@ -15,6 +15,10 @@ class Feature(Struct, frozen=True):
     words: str
 
 
+TRANSPOSED = {16: 4, 8: 8, 4: 16}
+"""Bits of an element -> how many elements a transposing LDS read takes, and gives, for a lane (ds_read_b64_tr_b16, _b8,
+_b4)."""
+
 FEATURES: dict[str, Feature] = {
     "mfma_denormals": Feature("matrix instruction that keeps f16 and bf16 denormals"),
     "fp8_convert": Feature("conversion between f32 and fp8 or bf8 (v_cvt_pk_fp8_f32)"),

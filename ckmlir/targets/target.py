@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ckmlir.errors import CkmlirError
-from ckmlir.targets.features import FEATURES
+from ckmlir.targets.features import FEATURES, TRANSPOSED
 
 if TYPE_CHECKING:
     from ckmlir.targets.mfma import MfmaInstruction
@@ -122,6 +122,10 @@ class Target(Struct, frozen=True, dict=True):
         """
         if not self.has(feature):
             raise TargetError(f"{what_for}: {self.lacks(feature)}")
+
+    def transposed_elements(self, bits: int) -> int:
+        """How many elements of so many bits a lane reads, and gets, by a transposing LDS read; 0: there is none."""
+        return TRANSPOSED.get(bits, 0) if self.has("lds_transpose_read") else 0
 
     def lacks(self, feature: str) -> str:
         """The sentence that says that this chip has no such feature, and which ones do."""

@@ -15,6 +15,7 @@ from ckmlir.dialect.packing import PACKED
 from ckmlir.passes.accesses import plan_accesses
 from ckmlir.passes.transposed_reads import packed_reading, transposed_dimension, transposed_reading
 from ckmlir.targets import get_target
+from ckmlir.targets.features import TRANSPOSED
 
 
 def delivered(reading: Distribution, contiguous: int, count: int = 4) -> np.ndarray:
@@ -33,11 +34,11 @@ def delivered(reading: Distribution, contiguous: int, count: int = 4) -> np.ndar
     return found
 
 
-def check_reading(wanted: Distribution, contiguous: int) -> None:
-    reading = transposed_reading(wanted, contiguous)
+def check_reading(wanted: Distribution, contiguous: int, count: int = 4) -> None:
+    reading = transposed_reading(wanted, contiguous, count)
     assert reading is not None
     assert reading.lengths == wanted.lengths
-    np.testing.assert_array_equal(delivered(reading, contiguous), wanted.elements())
+    np.testing.assert_array_equal(delivered(reading, contiguous, count), wanted.elements())
 
 
 @pytest.mark.parametrize("shape", ["32x32x16", "16x16x32", "32x32x8", "16x16x16"])
@@ -48,7 +49,7 @@ def test_operands_of_matrix_instructions(shape: str, chunk: int, transposed: boo
     mma = Mma.select(get_target("gfx950"), shape, "f16", block_k=64, transposed=transposed).with_k_chunk(chunk)
     for wanted in (mma.a, mma.b, mma.a_over((2, 2), 128, 64), mma.b_over((1, 4), 128, 64)):
         check_reading(wanted, 0)
-        assert transposed_dimension(wanted, 0) == 1
+        assert transposed_dimension(wanted, 0, 4) == 1
 
 
 @pytest.mark.parametrize("shape", ["32x32x16", "32x32x8"])
@@ -58,7 +59,36 @@ def test_rows_in_runs(shape: str, run: int) -> None:
     mma = Mma.select(get_target("gfx950"), shape, "f16", block_k=64, transposed=True).with_run(run)
     for wanted in (mma.b, mma.b_over((1, 4), 128, 64)):
         check_reading(wanted, 0)
-        assert transposed_dimension(wanted, 0) == 1
+        assert transposed_dimension(wanted, 0, 4) == 1
+
+
+@pytest.mark.parametrize("shape", ["32x32x64", "16x16x128", "32x32x16", "16x16x32"])
+@pytest.mark.parametrize("chunk", [0, 4])
+@pytest.mark.parametrize("dtype", ["fp8", "i8"])
+def test_operands_of_bytes(shape: str, chunk: int, dtype: str) -> None:
+    """Lanes get eight, of which four may lie apart from four others along K."""
+    if dtype == "i8":
+        shape = {"32x32x64": "32x32x32", "16x16x128": "16x16x64"}.get(shape, shape)
+    mma = Mma.select(get_target("gfx950"), shape, dtype, block_k=256).with_k_chunk(chunk)
+    for wanted in (mma.a_over((2, 2), 128, 256), mma.b_over((1, 4), 128, 256)):
+        check_reading(wanted, 0, 8)
+        assert transposed_dimension(wanted, 0, 8) == 1
+
+
+def test_bytes_of_rows_in_runs_are_not_read_so() -> None:
+    """Eight neighbouring lanes have to have neighbouring rows, since a lane reads eight."""
+    mma = Mma.select(get_target("gfx950"), "32x32x64", "fp8", block_k=64, transposed=True).with_run(8)
+    assert transposed_reading(mma.b, 0, 8) is None
+
+
+@pytest.mark.parametrize("text", [
+    "d0: 16@lane.1, d1: 4@y0 4@lane.0", "d0: 16@lane.1, d1: 2@y0 4@lane.0 2@y1",
+    "d0: 32@lane.1, d1: 2@y0 2@lane.0 4@y1",
+])  # fmt: skip
+def test_registers_may_lie_apart(text: str) -> None:
+    """Of the dimension that is not contiguous a lane may read any index."""
+    wanted = Distribution.parse(text)
+    check_reading(wanted, 0, wanted.registers)
 
 
 @pytest.mark.parametrize("shape", ["32x32x64", "16x16x128"])
@@ -78,7 +108,7 @@ def test_operands_of_four_bits(shape: str, spread: int) -> None:
 
 def test_vectors_along_the_rows_need_none() -> None:
     """What lanes hold along the contiguous dimension is not read transposed."""
-    assert transposed_reading(Mma.select(get_target("gfx950"), "32x32x16", "f16").a, 1) is None
+    assert transposed_reading(Mma.select(get_target("gfx950"), "32x32x16", "f16").a, 1, 4) is None
 
 
 @pytest.mark.parametrize("text", [
@@ -86,10 +116,9 @@ def test_vectors_along_the_rows_need_none() -> None:
     "d0: 16@lane.0, d1: 4@lane.1 4@y0",  # lanes 4 apart
     "d0: 16@lane.1, d1: 4@lane.0 2@y0",  # 2 registers
     "d0: 16@lane.1 2@y1, d1: 4@lane.0 4@y0",  # neighbours in registers, not lanes
-    "d0: 16@lane.1, d1: 4@y0 4@lane.0",  # registers far apart
 ])  # fmt: skip
 def test_what_does_not_fit(text: str) -> None:
-    assert transposed_reading(Distribution.parse(text), 0) is None
+    assert transposed_reading(Distribution.parse(text), 0, 4) is None
 
 
 @st.composite
@@ -112,5 +141,6 @@ def distributions(draw: st.DrawFn) -> tuple[Distribution, int]:
 @given(distributions())
 def test_any_reading_found_is_right(case: tuple[Distribution, int]) -> None:
     wanted, contiguous = case
-    if transposed_reading(wanted, contiguous) is not None:
-        check_reading(wanted, contiguous)
+    for count in TRANSPOSED.values():
+        if transposed_reading(wanted, contiguous, count) is not None:
+            check_reading(wanted, contiguous, count)

@@ -31,7 +31,6 @@ from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.windows import rank_of
 from ckmlir.ops.contraction.windows_kernel import InQuads, patch_rows
 from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, in_order
-from ckmlir.passes.transposed_reads import has_transposed_read
 from ckmlir.targets.cdna import WAVE_SIZE
 
 
@@ -189,7 +188,7 @@ def _vector_of_fours(spec: ContractionSpec) -> int:
     transposes while it reads LDS has whole ones of one place each anyway.
     """
     whole, fours = spec.align[1], spec.block[1] * spec.block[2] // (QUAD * WAVE_SIZE * spec.wave_count)
-    if has_transposed_read(current().target, 8 * spec.in_lds[1].bytes) and fours < whole:
+    if current().target.transposed_elements(8 * spec.in_lds[1].bytes) and fours < whole:
         return 0
     return gcd(whole, fours) if fours else 0
 
