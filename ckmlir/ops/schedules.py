@@ -15,6 +15,10 @@ _WOVEN_STEP = (
     "ahead prepare 4, load_k 3, k_lds 2, k_read 1, qk 1, top 1, load_v 2, v_lds 1, load_s 2; buffers 2; unroll 2; "
     "step qk, k_read, exp, rescale, v_lds, load_v, load_s, pv, v_read, top, k_lds, load_k, prepare; " + _WOVEN
 )
+_WOVEN_COPIES = (
+    "ahead prepare 4, load_k 3, k_read 1, qk 1, top 1, load_v 1, load_s 2; path direct; buffers 2; unroll 2; "
+    "step qk, k_read, exp, rescale, load_s, pv, v_read, load_k, load_v, top, prepare; " + _WOVEN
+)
 _INTERLEAVED = "order interleave; fences memory"
 
 
@@ -95,10 +99,8 @@ _ATTENTION = {
     "qr_woven": f"schedule qr_woven 1; {_WOVEN_STEP}; lead 4; elements 2",
     "qr_woven_bytes": f"schedule qr_woven_bytes 1; {_WOVEN_STEP}; lead 4; elements 4",
     "qr_woven_deep": f"schedule qr_woven_deep 1; {_WOVEN_STEP}; lead 2; elements 4",
-    "qr_woven_async": "schedule qr_woven_async 1; ahead prepare 4, load_k 3, k_read 1, qk 1, top 1, load_v 1, "
-    "load_s 2; path direct; buffers 2; unroll 2; "
-    f"step qk, k_read, exp, rescale, load_s, pv, v_read, load_k, load_v, top, prepare; {_WOVEN}; lead 4; spacing 3; "
-    "elements 2",
+    "qr_woven_async": f"schedule qr_woven_async 1; {_WOVEN_COPIES}; lead 4; spacing 3; elements 2",
+    "qr_woven_async_deep": f"schedule qr_woven_async_deep 1; {_WOVEN_COPIES}; lead 2; spacing 1; elements 4",
     "qr_woven_async_far": "schedule qr_woven_async_far 1; ahead prepare 4, load_k 3, k_read 1, qk 1, top 1, load_v 2, "
     "load_s 2; path direct; buffers 4; unroll 4; "
     f"step qk, k_read, exp, rescale, load_v, load_s, pv, v_read, top, load_k, prepare; {_WOVEN}; lead 4; elements 2",

@@ -357,9 +357,8 @@ def test_waves_that_branch_around_a_barrier_have_their_wait_states(chip: str) ->
 
 
 def test_a_remainder_behind_a_loop_has_its_wait_states() -> None:
-    """Where the loop's last block has two branches, LLVM counts both on the way through the first. This remainder begins
-    with an address in a register that the loop's last products write.
-    """
+    """Where the loop's last block has two branches, LLVM counts both on the way through the first. This remainder
+    begins with an address in a register that the loop's last products write."""
     keys = {"m": 2048, "n": 64, "k": 8192, "layout": "CCR", "dtype": "bf8", "schedule": "v4", "split_k": 16}
     operator, target = find_operator("gated_gemm"), get_target("gfx950")
     spec = operator.spec(operator.problem(**keys, block=(64, 32, 256), wave=(2, 2)), target)

@@ -42,7 +42,8 @@ def bench(chip: str, dtype: str, schedule: str, d: int = 128) -> Workbench:
 @pytest.mark.parametrize(("chip", "dtype", "why"), [
     ("gfx942", "f16", "gfx942 has no reads of LDS that transpose"),
     ("gfx90a", "bf16", "gfx90a has no reads of LDS that transpose"),
-    ("gfx950", "fp8", "V of fp8 is not transposed when it is read from LDS"),
+    ("gfx942", "fp8", "gfx942 has no reads of LDS that transpose fp8"),
+    ("gfx950", "f32", "gfx950 has no reads of LDS that transpose f32"),
 ])  # fmt: skip
 def test_copies_of_v_are_refused(chip: str, dtype: str, why: str) -> None:
     """Where V cannot be transposed on its way from LDS, the reason says so and names what can be had."""
@@ -246,18 +247,20 @@ def test_the_next_k_read_is_pinned_between_the_products() -> None:
     pv, qk = matrix[:4], matrix[4:]
     assert len(qk) == 4
     reads = [place for place, one in enumerate(code) if one.mnemonic.startswith("ds_read")]
-    assert {code[place].mnemonic for place in reads} == {"ds_read_b128"} and len(reads) == 16
     k_reads = [place for place in reads if place > pv[-1]]
-    assert len(k_reads) == 8 and all(place < qk[0] for place in k_reads)
+    assert {code[place].mnemonic for place in k_reads} == {"ds_read_b128"} and len(k_reads) == 8
+    v_reads = [code[place].mnemonic for place in reads if place < pv[-1]]
+    assert v_reads == ["ds_read_b64_tr_b8"] * 16
+    assert all(place < qk[0] for place in k_reads)
     between = [one.mnemonic for one in code[pv[-1] : k_reads[0]]]
     assert between.count("s_barrier") == 1
 
 
 def read_registers(code: Sequence[Any]) -> set[str]:
-    """Registers that LDS reads of 16 bytes write."""
+    """Registers that LDS reads of 16 bytes, or of 8 that are turned, write."""
     found: set[str] = set()
     for one in code:
-        match = re.match(r"ds_read_b128 v\[(\d+):(\d+)\]", one.text)
+        match = re.match(r"ds_read_b(?:128|64_tr_b8) v\[(\d+):(\d+)\]", one.text)
         if match:
             found |= {f"v{number}" for number in range(int(match[1]), int(match[2]) + 1)}
     return found

@@ -29,7 +29,13 @@ TURNS, AHEAD = "qr_async_ping_pong", "qr_two_ahead"
     ("gfx950", {**MANY, "sk": 127}, "qr"),  # a short loop has a short prologue
     ("gfx950", {**MANY, "sk": 0}, "qr"),
     ("gfx942", {**MANY, "dtype": "fp8"}, "qr_woven_bytes"),
-    ("gfx950", {**MANY, "dtype": "fp8"}, "qr_woven_deep"),
+    ("gfx950", {**MANY, "dtype": "fp8"}, "qr_woven_async_deep"),
+    ("gfx950", {**MANY, "dtype": "fp8", "d": 96}, "qr_woven_deep"),
+    ("gfx950", {**MANY, "dtype": "fp8", "d": 96, "sk": 512}, "qr"),
+    ("gfx950", {**MANY, "dtype": "fp8", "d": 64, "sk": 4001}, "qr_woven_async_deep"),
+    ("gfx950", {**MANY, "dtype": "fp8", "d": 32, "sk": 1000}, "qr"),
+    ("gfx950", {**MANY, "dtype": "fp8", "d": 256}, "qr"),
+    ("gfx950", {**MANY, "dtype": "fp8", "d": 64, "mask": "top_left"}, "qr"),
     ("gfx950", {**MANY, "dtype": "fp8", "sk": 2001}, "qr_woven_deep"),
     ("gfx942", {**MANY, "dtype": "fp8", "sk": 511}, "qr"),
     ("gfx942", {**MANY, "dtype": "fp8", "d": 64}, "qr"),
@@ -74,7 +80,7 @@ def test_choice(chip: str, keys: dict[str, Any], schedule: str) -> None:
 BYTES = {**MANY, "sk": 4096, "d": 64, "dtype": "fp8"}
 LONG: list[tuple[str, dict[str, Any], int]] = [
     ("gfx942", BYTES, 128),
-    ("gfx950", BYTES, 128),
+    ("gfx950", {**BYTES, "schedule": "qr"}, 128),
     ("gfx950", {**BYTES, "sk": 4001, "mask": "bottom_right", "lse": 1}, 128),
     ("gfx942", {**BYTES, "alibi": "head"}, 128),
     ("gfx950", {**BYTES, "soft_cap": 30}, 128),
@@ -108,12 +114,14 @@ WOVEN_LONG: list[tuple[dict[str, Any], tuple[int, int], str]] = [
     ({"d": 48, "schedule": "qr_woven_async", "edge": "none"}, (256, 128), "qr_woven_async"),
     ({"mode": "group", "seqlens_q": (4001, 4000), "seqlens_k": (4001, 4000), "mask": "bottom_right", "lse": 1},
      (128, 128), "qr_woven_async"),
+    ({"dtype": "fp8", "sk": 4001, "lse": 1}, (256, 128), "qr_woven_async_deep"),
+    ({"dtype": "fp8", "d": 32, "schedule": "qr_woven_deep"}, (256, 128), "qr_woven_deep"),
     ({"sk": 192}, (256, 64), "qr_woven_async_far"),
     ({"alibi": "head"}, (256, 64), "qr_woven_async_far"),
     ({"mask": "window:600,0,4"}, (256, 64), "qr_woven_async_far"),
     ({"mask": "top_left", "schedule": "qr_woven_async", "edge": "qr_async"}, (256, 64), "qr_woven_async"),
 ]  # fmt: skip
-"""Requests of 16 bits and 64 channels on gfx950, their blocks and schedules."""
+"""Requests of 64 channels, or 32, on gfx950, their blocks and schedules."""
 
 
 @pytest.mark.parametrize(("keys", "block", "schedule"), WOVEN_LONG)
@@ -153,13 +161,14 @@ def test_long_steps_leave_registers_for_two_waves(chip: str, keys: dict[str, Any
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 def test_a_long_step_rescales_its_sums_once(chip: str) -> None:
-    """16 packed multiplications of O, and one decay, for 128 keys; loads of V bring two keys of a channel."""
+    """16 packed multiplications of O, and one decay, for 128 keys; loads of V bring two keys of a channel, or gfx950
+    turns it while it reads LDS."""
     target = get_target(chip)
-    kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(**BYTES), target), target)
+    kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(**BYTES, schedule="qr"), target), target)
     loop = steady_loop(kernel.code_object, kernel.kernel_name)
     names = [one.mnemonic for one in loop.instructions]
     assert (names.count("v_exp_f32"), names.count("v_pk_mul_f32"), names.count("s_barrier")) == (64 + 1, 16, 2)
-    assert loop.mix["valu"] <= {"gfx942": 264, "gfx950": 269}[chip]
+    assert loop.mix["valu"] <= {"gfx942": 264, "gfx950": 249}[chip]
 
 
 PAGES = {"b": 1, "h": 16, "sq": 4096, "sk": 4096, "d": 128}

@@ -75,7 +75,9 @@ class Case:
 
 def is_legal(chip: str, schedule: str, dtype: str) -> bool:
     """Whether the chip has such a kernel, as this test's author understands it."""
-    if schedule in ("qr_async_trload", "qr_async_trload_ping_pong", "qr_woven_async", "qr_woven_async_far"):
+    if schedule in ("qr_async_trload", "qr_woven_async_deep"):
+        return chip == "gfx950"
+    if schedule in ("qr_async_trload_ping_pong", "qr_woven_async", "qr_woven_async_far"):
         return chip == "gfx950" and dtype != "fp8"
     return dtype != "fp8" or (chip != "gfx90a" and schedule != "qr_woven")
 

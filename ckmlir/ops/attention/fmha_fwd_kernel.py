@@ -79,10 +79,16 @@ def form_of(spec: FmhaFwdSpec, target: Target) -> Form:
     values = Mma.select(target, by(second), spec.values, block_k=keys, transposed=True)
     scores, values = _in_place(scores, values, own=bool(spec.parts or spec.source) or find_dtype(spec.values).bytes > 1)
     full = _weaves(spec) and not target.has("lds_transpose_read")
-    if not spec.scaled_by_instruction and not full:
+    if not spec.scaled_by_instruction and not full and not _turns_bytes(spec, target):
         values = _in_vectors(values, row_multiple(spec.out))
     waves = spec.along_queries, spec.along_keys
     return Form(queries, keys, spec.d_tile, spec.dv_tile, spec.values, waves, scores, values)
+
+
+def _turns_bytes(spec: FmhaFwdSpec, target: Target) -> bool:
+    """Whether V has elements of a byte that reads of LDS turn."""
+    bits = 8 * find_dtype(spec.values).bytes
+    return bits == 8 and not spec.v_columns and target.transposed_elements(bits) > 0
 
 
 def _weaves(spec: FmhaFwdSpec) -> bool:
@@ -115,7 +121,8 @@ def _in_vectors(values: Mma, run: int) -> Mma:
     """The second product with `run` neighbouring channels of O in a lane, a whole vector of what is stored, where an
     instruction leaves a lane so many: a store of its own four takes as many cycles for less.
 
-    Where instructions scale, they want rows in their own order. Where V is turned on its way to LDS such rows take up
+    Where instructions scale, they want rows in their own order, and so do reads of LDS that turn bytes, of which a lane
+    takes eight neighbours. Where V is turned on its way to LDS such rows take up
     to four registers more, of which a woven loop has none left.
     """
     joins = values.instruction.acc_group < run and values.instruction.acc_per_lane % run == 0

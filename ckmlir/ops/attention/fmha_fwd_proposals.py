@@ -24,6 +24,7 @@ from ckmlir.ops.attention.schedule_choice import (
     LATE,
     TOGETHER,
     WOVEN_COPIES,
+    WOVEN_COPIES_DEEP,
     ahead,
     edge_of_bytes,
     turns,
@@ -82,7 +83,7 @@ def proposed_specs(
         copied = bool(long(WOVEN_COPIES))
         names = [*woven(tile, reach, mask, whole=whole, long=copied, plain=workgroups, target=target), *after, *names]
     elif not schedule and alone and size == 1:
-        names = [*woven_bytes(tile, reach, mask, able[0].k), *names]
+        names = [*woven_bytes(tile, reach, mask, able[0].k, whole=whole), *names]
     # The fastest of its rows comes first.
     own_tile = BY_INSTRUCTION_TILE if deep else _common_tile(d)
     heights = QUERIES_PER_WAVE[:1] if deep or draws(parts) else QUERIES_PER_WAVE
@@ -108,8 +109,8 @@ def proposed_specs(
     ]
     for name in names:
         own = choose_edge(name, tile, mask) if plain else TOGETHER
-        if alone and size == 1 and long(name):
-            own = edge_of_bytes(name, tile, mask, able[0].k)
+        if alone and size == 1:
+            own = edge_of_bytes(name, tile, reach, mask, able[0].k, long=bool(long(name)))
         shorter = _key_blocks(name, max(d, dv), parts, source)
         all_waves = _waves(name, alone=bool(schedule) and not deep)
         sides = [*_long_sides(name, long(name), mask), *itertools.product(all_waves, rows_of, shorter)]
@@ -141,7 +142,8 @@ def _long_sides(schedule: str, keys: tuple[int, ...], mask: str) -> Iterator[tup
     """Waves, queries of each and keys of a step of the longest block, if any. What a mask cuts is less of half as many
     queries, and two workgroups hide each other's ends: with 64 channels four woven waves take .90 of the cycles of
     eight under a causal mask, and 1.04 without."""
-    waves = [WAVES] if mask != "none" and schedule == WOVEN_COPIES else _waves(schedule, alone=False)
+    halved = mask != "none" and schedule in (WOVEN_COPIES, WOVEN_COPIES_DEEP)
+    waves = [WAVES] if halved else _waves(schedule, alone=False)
     return itertools.product(waves, QUERIES_PER_WAVE[:1], keys)
 
 

@@ -173,10 +173,9 @@ def _transposed_copies(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
     right = "expected qr_async, which copies K only"
     for field in copying(spec, "v") if not spec.v_columns else ():
         value = getattr(spec, field)
-        if find_dtype(spec.values).bytes != 2:
-            yield Reason(field, value, f"V of {spec.values} is not transposed when it is read from LDS", right)
-        elif not target.has("lds_transpose_read"):
-            why = f"V goes to LDS as it lies in memory, and {target.name} has no reads of LDS that transpose"
+        if not target.transposed_elements(8 * find_dtype(spec.values).bytes):
+            has = f"no reads of LDS that transpose {spec.values}"
+            why = f"V goes to LDS as it lies in memory, and {target.name} has {has}"
             yield Reason(field, value, why, right)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ckmlir.ops.attention.paged_spec import gathers
-from ckmlir.ops.attention.schedule_choice import AHEAD, DEFAULT, WOVEN_COPIES
+from ckmlir.ops.attention.schedule_choice import AHEAD, DEFAULT, WOVEN_COPIES, WOVEN_COPIES_DEEP, WOVEN_DEEP
 from ckmlir.ops.scalars import ceil_div
 
 FEW_ROWS = (16, 32)
@@ -26,11 +26,16 @@ SIDES = ((64, 4), (32, 2))
 
 LONG_BLOCK = 128
 """The most keys of a step."""
-LONG_ROWS = {DEFAULT: 64, WOVEN_COPIES: 128}
+LONG_ROWS = {DEFAULT: 64, WOVEN_COPIES: 128, WOVEN_COPIES_DEEP: 64, WOVEN_DEEP: 64}
 """By schedule, bytes of a row of K or V, as tiles have it, up to which two waves of a SIMD have registers for them."""
 LONG_KEYS = 512
 """Keys from which on it does not matter that half of the last block has none."""
-LONG_UNDER = {DEFAULT: ("none", "causal"), WOVEN_COPIES: ("none", "causal", "window")}
+LONG_UNDER = {
+    DEFAULT: ("none", "causal"),
+    WOVEN_COPIES: ("none", "causal", "window"),
+    WOVEN_COPIES_DEEP: ("none", "causal", "window"),
+    WOVEN_DEEP: ("none",),
+}
 """By schedule, masks under which a step of so many keys was compared and pays: beside a window `qr` spilled scalar
 registers in 16 bits, beside sink tokens in 8."""
 LONG_WITH = {DEFAULT: ("alibi", "softcap"), WOVEN_COPIES: ()}

@@ -11,14 +11,14 @@ from ckmlir.targets import Target
 
 DEFAULT, AHEAD, OUT_OF_PHASE, WOVEN = "qr", "qr_two_ahead", "qr_async_ping_pong", "qr_woven"
 WOVEN_COPIES, WOVEN_FAR = "qr_woven_async", "qr_woven_async_far"
-WOVEN_BYTES, WOVEN_DEEP = "qr_woven_bytes", "qr_woven_deep"
+WOVEN_BYTES, WOVEN_DEEP, WOVEN_COPIES_DEEP = "qr_woven_bytes", "qr_woven_deep", "qr_woven_async_deep"
 LATE = "qr_late"
 """The schedule that fits everywhere, that with two blocks of keys on their way, the one whose groups of waves take
 turns, and those that weave the softmax between the matrix instructions. Two of these copy K and V to LDS without
 registers; WOVEN_FAR begins earlier, for steps of 64 channels and 64 keys, which end before a copy of the step before is
-there. The two for 8-bit types make four weights at a time; the second is for matrix instructions of DEEP channels,
-whose operands are 32 bytes. LATE loads what a step takes when the one before has taken its own, so that registers hold
-it once."""
+there. The three for 8-bit types make four weights at a time; the second and the third, which copies too, are for matrix
+instructions of DEEP channels, whose operands are 32 bytes. LATE loads what a step takes when the one before has taken
+its own, so that registers hold it once."""
 COPYING = (WOVEN_COPIES, WOVEN_FAR)
 WOVEN_TILES = {WOVEN_COPIES: (128, 256), WOVEN_FAR: (64,), WOVEN: (64, 128)}
 """Channels with which weaving was compared and pays."""
@@ -35,11 +35,13 @@ WOVEN_WINDOW = {WOVEN: 1024, **dict.fromkeys(COPYING, 512)}
 """The width of a window from which on it is, of which a workgroup's queries attend to a part each."""
 WINDOW_OF_CHANNELS = 4
 """Such a width for each channel, of at most WIDE, where copies to LDS weave and waves branch around all of the mask."""
-WOVEN_BYTES_KEYS, DEEP = 512, 64
-"""Keys from which on weaving pays for 8-bit types."""
-EDGE_TILE = 64
-"""Channels with which 8-bit types have a loop of their own for blocks of keys that a causal mask cuts: .79 to .94 of
-the cycles on gfx950 for 512 to 4096 queries (other tiles were not compared)."""
+WOVEN_BYTES_KEYS, WOVEN_DEEP_KEYS, DEEP = 512, 1024, 64
+"""Keys from which on weaving pays for 8-bit types: with WIDE channels, and with fewer where instructions take DEEP
+channels (by half as many .97 and 1.02 of the cycles of `qr` with 128 and 96 channels, 1.04 with 64)."""
+EDGE_TILE, EDGE_KEYS = 64, 1024
+"""Channels with which 8-bit types have a loop of their own for blocks of keys that a causal mask cuts, in steps of 128
+keys; .79 to .94 of the cycles on gfx950 for 512 to 4096 queries. With more channels they do from so many keys on: .85
+to .97 (512 keys .94 with 96 channels, 1.04 with 128)."""
 SLACK = 8.0
 """Weights up to 256, which is that of FlashAttention-4 (`rescale_threshold`, for types of 16 bits)."""
 TURNS_TILE, TURNS_RATE = 128, 2048
@@ -115,16 +117,22 @@ def _least_reach(name: str, tile: int, mask: str) -> int:
     return WINDOW_OF_CHANNELS * min(tile, WIDE) if name in COPYING and mask == "window" else WOVEN_WINDOW[name]
 
 
-def woven_bytes(tile: int, reach: int, mask: str, depth: int) -> list[str]:
-    """The schedule that weaves 8-bit types, where that pays: with the larger tile alone, since exponentials of smaller
-    ones take as long as before, and where no mask makes workgroups of twice the height wait for the longer half.
+def woven_bytes(tile: int, reach: int, mask: str, depth: int, *, whole: bool) -> list[str]:
+    """The schedule that weaves 8-bit types, where that pays: where no mask makes workgroups of twice the height wait
+    for the longer half, and with matrix instructions of fewer than DEEP channels with the larger tile alone, since
+    exponentials of smaller ones take as long as before. K and V are copied to LDS where keys come in whole blocks, or
+    steps take 128 keys.
 
     Args:
-        tile, reach: as `woven` has them.
+        tile, reach, whole: as `woven` has them.
         depth: channels that a matrix instruction takes.
     """
-    name = WOVEN_DEEP if depth >= DEEP else WOVEN_BYTES
-    return [name] if tile == WIDE and mask == "none" and reach >= WOVEN_BYTES_KEYS else []
+    if not 0 < tile <= WIDE or mask != "none" or reach < (WOVEN_BYTES_KEYS if tile == WIDE else WOVEN_DEEP_KEYS):
+        return []
+    if depth < DEEP:
+        return [WOVEN_BYTES] if tile == WIDE else []
+    copied = tile <= EDGE_TILE or (tile == WIDE and whole)
+    return [WOVEN_COPIES_DEEP if copied else WOVEN_DEEP]
 
 
 def slack(schedule: str, tile: int) -> float:
@@ -189,11 +197,16 @@ def edge(schedule: str, tile: int, mask: str) -> str:
     return EDGES[schedule] if schedule in EDGES and fits else TOGETHER
 
 
-def edge_of_bytes(schedule: str, tile: int, mask: str, depth: int) -> str:
-    """The same for 8-bit types alone: under a causal mask with steps of 128 keys of short rows, of which the last alone
-    is compared. Matrix instructions take `depth` channels."""
-    pays = schedule == DEFAULT and mask == "causal" and tile == EDGE_TILE and depth >= DEEP
-    return DEFAULT if pays else TOGETHER
+def edge_of_bytes(schedule: str, tile: int, reach: int, mask: str, depth: int, *, long: bool) -> str:
+    """The same for 8-bit types alone: under a causal mask, where the last blocks of keys alone are compared.
+
+    Args:
+        tile, reach: as `woven` has them.
+        depth: channels that a matrix instruction takes.
+        long: steps take 128 keys.
+    """
+    pays = long if tile == EDGE_TILE else tile > EDGE_TILE and reach >= EDGE_KEYS
+    return DEFAULT if schedule == DEFAULT and mask == "causal" and depth >= DEEP and pays else TOGETHER
 
 
 RISING = "rising"
