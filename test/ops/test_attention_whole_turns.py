@@ -44,7 +44,7 @@ def test_keys_end_anywhere(chip: str, keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("chip", "keys", "waves", "split"), [
-    ("gfx950", {"d": 80, "dtype": "fp8"}, 2, False),
+    ("gfx942", {"d": 80, "dtype": "fp8"}, 2, False),
     pytest.param("gfx942", {"d": 32, "sink": 1, "mode": "group", "seqlens_q": (4096, 4000), "seqlens_k": (4000, 70)},
                  4, True, marks=pytest.mark.full),
 ])  # fmt: skip
