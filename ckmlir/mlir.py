@@ -136,15 +136,31 @@ def operations_without_classes() -> Iterator[None]:
     The bindings would make an object of such a class each time they list an operation or say what a value comes from,
     for four times the price of the class that all other operations have. Verifiers are attached all the same.
     """
-    registry = ext._cext
-    before = {name: getattr(registry, name) for name in ("register_operation", "register_op_adaptor")}
+    module: Any = ext
+    registry = module._cext
     try:
-        for name in before:
-            setattr(registry, name, lambda *_, **__: lambda one: one)
+        module._cext = _WithoutClasses(registry)
         yield
     finally:
-        for name, register in before.items():
-            setattr(registry, name, register)
+        module._cext = registry
+
+
+class _WithoutClasses:
+    """The bindings' registry, as their module of dialects in Python sees it, that takes no classes of operations. It
+    stands in that module alone: another thread may import an upstream dialect meanwhile, whose classes are kept.
+    """
+
+    def __init__(self, registry: Any) -> None:
+        self._registry = registry
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._registry, name)
+
+    @staticmethod
+    def register_operation(*_: object, **__: object) -> Callable[[Any], Any]:
+        return lambda one: one
+
+    register_op_adaptor = register_operation
 
 
 def make_context(*loaders: DialectLoader) -> "ir.Context":

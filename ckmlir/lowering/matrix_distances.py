@@ -151,22 +151,32 @@ def _behind_branches(function: ir.Operation) -> set[ir.Block]:
 
 
 def _resuming(matrix: list[ir.Operation]) -> Iterator[ir.Block]:
-    """Blocks that multiply on, once, behind a choice that follows other products, as a remainder does: what they
-    compute first may take registers that the last of these still write."""
+    """Blocks that multiply on, once, behind other products, as a remainder does: what they compute first may take
+    registers that the last of these still write."""
     multiplying = {op.block for op in matrix}
-    waiting = [to for block in multiplying for to in _following(block) if to not in multiplying]
-    between = set(waiting)
+    behind = {to for block in multiplying for to in _following(block)}
+    waiting = [block for block in behind if block not in multiplying]
     while waiting:
-        for to in _following(waiting.pop()):
-            if to in multiplying and to not in _following(to):
-                yield to
-            elif to not in multiplying and to not in between:
-                between.add(to)
-                waiting.append(to)
+        found = [to for to in _following(waiting.pop()) if to not in behind]
+        behind.update(found)
+        waiting += [block for block in found if block not in multiplying]
+    return (block for block in behind & multiplying if not _comes_again(block))
+
+
+def _comes_again(block: ir.Block) -> bool:
+    """Whether a block is of a loop."""
+    waiting, seen = [block], set[ir.Block]()
+    while waiting:
+        found = [to for to in _following(waiting.pop()) if to not in seen]
+        if block in found:
+            return True
+        seen.update(found)
+        waiting += found
+    return False
 
 
 def _following(block: ir.Block) -> list[ir.Block]:
-    return list(block.operations[-1].operation.successors)
+    return list(end_of(block).successors)
 
 
 def _users(matrix: list[ir.Operation]) -> Iterator[ir.Block]:

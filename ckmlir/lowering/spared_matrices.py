@@ -23,17 +23,19 @@ FEATURES = "-mai-insts"
 NOTE = {".agpr_count": 0}
 """What the metadata says of a kernel on a chip with a second file, which LLVM then leaves out."""
 ASSEMBLY = "llvm.inline_asm"
-_SECOND_FILE = re.compile(r"mfma|smfmac|accvgpr")
-_CONSTRAINT = re.compile(r"(?:^|,)[=&]*a(?:,|$)")
+INTRINSIC = "llvm.call_intrinsic"
+_SECOND_FILE = re.compile(r"mfma|smfmac|accvgpr|\ba(?:\d|\[)")
+_CONSTRAINT = re.compile(r"(?:^|,)[=&~]*(?:a(?:,|$)|\{a)")
 
 
 def can_spare(names: Collection[str], assemblies: Collection[ir.Operation]) -> bool:
     """Whether kernels with operations of these names, and these pieces of assembly, have no use for matrix
-    instructions and their registers. What has no operations may be assembly as a whole.
+    instructions and their registers. What has no operations may be assembly as a whole, and an intrinsic that is called
+    by name any instruction.
     """
     return (
         bool(names)
-        and not any(name.startswith(MATRIX) for name in names)
+        and not any(name == INTRINSIC or name.startswith(MATRIX) for name in names)
         and not any(_needs_second_file(one) for one in assemblies)
     )
 

@@ -220,7 +220,8 @@ class _Layer:
         """Take note of scales of groups, by these names, if any. Raises DeviceError for others, which ends with what
         `other` ones may be, or where they do not fit.
         """
-        with_zeros = names if ZEROS[0] not in given else (*names, *ZEROS)
+        scaled = {one.replace("_zero", "_scale") for one in ZEROS} <= set(names)
+        with_zeros = (*names, *ZEROS) if scaled and ZEROS[0] in given else names
         found = self._beside("scales", given, with_zeros, other)
         self.arrays |= found
         of_rows = found.pop("x_scale", None)

@@ -11,7 +11,7 @@ from ckmlir.codeobject.metadata import unpack_metadata
 from ckmlir.compiler import compile_kernel
 from ckmlir.dialect.context import shared_context
 from ckmlir.lowering import codeobject
-from ckmlir.lowering.spared_matrices import FEATURES
+from ckmlir.lowering.spared_matrices import FEATURES, can_spare
 from ckmlir.mlir import ir
 from ckmlir.ops import find_operator
 from ckmlir.targets import get_target
@@ -88,3 +88,28 @@ def test_what_would_spill_has_the_second_file(vectors: int, expected: list[str],
     assert features == expected
     assert metadata.vgpr_spill_count == 0
     assert (metadata.vgpr_count > 256) == (len(expected) > 1)
+
+
+CALL = "llvm.call_intrinsic"
+
+
+@pytest.mark.parametrize(("names", "assembly", "expected"), [
+    (["llvm.load"], None, True),
+    (["llvm.load", CALL], None, False),  # whose name may be that of a matrix instruction
+    (["llvm.load"], ("v_mov_b32 $0, $1", "=v,v"), True),
+    (["llvm.load"], ("s_nop 0", "={a1}"), False),
+    (["llvm.load"], ("s_nop 0", "~{a[0:3]}"), False),
+    (["llvm.load"], ("s_nop 0", "=a,v"), False),
+    (["llvm.load"], ("global_store_dword v[0:1], a0, off", ""), False),
+    (["llvm.load"], ("v_accvgpr_read_b32 $0, $1", "=v,v"), False),
+])  # fmt: skip
+def test_what_needs_the_second_file_is_seen(
+    names: list[str], assembly: tuple[str, str] | None, expected: bool
+) -> None:
+    with shared_context() as context, ir.Location.unknown(context):
+        found = []
+        if assembly is not None:
+            text, constraints = (ir.StringAttr.get(one) for one in assembly)
+            attributes = {"asm_string": text, "constraints": constraints}
+            found.append(ir.Operation.create("llvm.inline_asm", attributes=attributes))
+        assert can_spare(names, found) == expected

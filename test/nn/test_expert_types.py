@@ -223,6 +223,7 @@ def test_what_is_refused(session: nn.Session) -> None:
         gate = np.zeros((E, K, K // 2), np.uint8)
         return nn.moe(packed, gate, None, down, normal(TOKENS, E, dtype="f32"), 2, x_packed="fp4", **given)
 
+    given = [normal(E, K, K) for _ in range(3)]
     calls: list[tuple[Callable[[], Any], str]] = [
         (lambda: nn.expert_matmul(wide, wide, None), "routing: NoneType; expected what sort_experts returns"),
         (
@@ -253,6 +254,13 @@ def test_what_is_refused(session: nn.Session) -> None:
                 wide, of_b, lists, up=of_b, scale=scales(E, N, 1).astype(np.float16), up_scale=scales(E, N, 1)
             ),
             "up_scale: elements are f32; expected f16, as those of scale",
+        ),
+        (
+            lambda: nn.fused_experts(
+                wide, *given, np.ones((TOKENS, 2), np.float32), np.zeros((TOKENS, 2), np.int32),
+                scales=dict.fromkeys(("gate_zero", "up_zero", "down_zero"), np.zeros((E, K, 3), np.int8)),
+            ),
+            "scales: gate_zero, up_zero, down_zero for f16; expected none",
         ),
         (layers, "scales: none for fp4; expected x_scale, gate_scale, down_scale"),
         (
