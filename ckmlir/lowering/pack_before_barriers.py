@@ -1,9 +1,10 @@
 """Bytes that were loaded one by one, or in pairs, are joined in front of the barrier behind which they go to LDS.
 
 LLVM's scheduler joins them on either side. In front of the barrier a wave does so while others are still reading;
-behind it all wait for what it writes. fp8 attention whose V comes byte by byte takes .90 to .95 of the cycles on gfx950
-by the model, .91 to 1.002 on gfx942 (benchmarks/results/low_precision.md). Larger elements stay where they are: f16
-attention, which turns V by pairs, takes .98 with 64 channels and 1.015 with 128.
+behind it all wait for what it writes. fp8 attention whose V comes byte by byte takes .91 to 1.002 of the cycles on
+gfx942 by the model, and took .90 to .95 on gfx950 before that turned bytes in LDS
+(benchmarks/results/low_precision.md). Larger elements stay where they are: f16 attention, which turns V by pairs, takes
+.98 with 64 channels and 1.015 with 128.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The instructions of gfx950 work in groups of 16 lanes. Each lane reads n contiguous elements: 4 of 16 bits
 (`ds_read_b64_tr_b16`), 8 of 8 (`ds_read_b64_tr_b8`), 16 of 4 (`ds_read_b64_tr_b4`); those of 6 bits are not used.
 Element j of what lane i gets is element i % n of what lane (16 / n) j + i / n of its group read. So a distribution
-whose lanes hold n indices of one dimension, with n neighbouring lanes along the contiguous one, is read through another
-in which some of these lanes' bits and the registers have changed places. The n indices may be any.
+whose lanes hold n indices of one dimension, with 16 lanes along the contiguous one, n of them neighbours, is read
+through another in which some of these lanes' bits and the registers have changed places. The n indices may be any.
 
 Packed elements share bytes along the contiguous dimension in LDS, and along the other one in registers; what is said of
 elements here is said of tiles of bytes by `packed_reading`.

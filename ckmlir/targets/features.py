@@ -26,7 +26,7 @@ FEATURES: dict[str, Feature] = {
     "packed_f16_convert": Feature("packed rounding conversion to f16 (v_cvt_pk_f16_f32)"),
     "packed_bf16_convert": Feature("conversion to bf16 (v_cvt_pk_bf16_f32)"),
     "packed_f32_math": Feature("packed f32 arithmetic (v_pk_fma_f32)"),
-    "lds_transpose_read": Feature("transposing LDS read (ds_read_b64_tr_b16)"),
+    "lds_transpose_read": Feature("transposing LDS read (ds_read_b64_tr_b16, _b8, _b4)"),
     "permlane_swap": Feature("lane swap (v_permlane32_swap_b32)"),
     "bitop3": Feature("three-operand bit operation (v_bitop3_b32)"),
     "maximum3": Feature("NaN-propagating maximum of three (v_maximum3_f32)"),

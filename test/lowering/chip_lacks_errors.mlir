@@ -5,7 +5,7 @@
 gpu.module @kernels [#rocdl.target<chip = "gfx942">] {
   func.func @transposed() attributes {ck.waves = 1 : i32, ck.lds_bytes = 2048 : i64} {
     %lds = "ck.lds_alloc"() {layout = "lengths 16x64 order 0,1 pitch 64", offset = 0 : i64} : () -> !ck.lds<[16, 64], f16>
-    // expected-error@+1 {{a transposing LDS read: gfx942 has no transposing LDS read (ds_read_b64_tr_b16); gfx950 has}}
+    // expected-error@+1 {{a transposing LDS read: gfx942 has no transposing LDS read (ds_read_b64_tr_b16, _b8, _b4); gfx950 has}}
     %0 = "ck.lds_read"(%lds) {distribution = "d0: 4@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>, transposed} : (!ck.lds<[16, 64], f16>) -> vector<4xf16>
     return
   }

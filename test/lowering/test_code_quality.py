@@ -370,6 +370,7 @@ def test_a_remainder_behind_a_loop_has_its_wait_states() -> None:
     *((chip, {}, 16) for chip in CHIPS),
     ("gfx90a", {"dtype": "bf16"}, 16),
     ("gfx950", {"dtype": "fp8", "out": "fp8", "v_layout": "columns"}, 16),
+    ("gfx950", {"dtype": "fp8"}, 8),
     ("gfx950", {"dtype": "fp8", "out": "fp8"}, 4),  # rows of V that reads of LDS turn are in the instruction's order
     ("gfx942", {"dtype": "f32", "sq": 128}, 16),
     ("gfx942", {"sq": 16, "sk": 64}, 8),  # instructions of 16 x 16 leave a lane four neighbours
@@ -378,6 +379,13 @@ def test_attention_stores_whole_vectors(chip: str, keys: dict[str, object], byte
     """A lane has as many neighbouring channels of O as a store takes: fewer would take as many cycles each."""
     stores = named(instructions(compiled("fmha_fwd", chip, **keys)), "buffer_store")
     assert stores and set(stores) == {f"buffer_store_dword{'' if bytes_ == 4 else f'x{bytes_ // 4}'}"}
+
+
+def test_pages_of_vectors_keep_wide_stores() -> None:
+    """Their keys lie side by side, so that V is not turned, and rows of O may be numbered as stores want them."""
+    keys = {"h": 2, "kv_layout": "vectorised", "dtype": "fp8"}
+    stores = named(instructions(compiled("fmha_batch_prefill", "gfx950", **keys)), "buffer_store")
+    assert stores and set(stores) == {"buffer_store_dwordx4"}
 
 
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx942"])

@@ -121,7 +121,7 @@ def test_waves_share_buses_to_lds(rows: int, columns: int, own: int, sharing: in
 def test_what_loads_ahead_takes_a_share_of_short_sums() -> None:
     """Of memory's time, which the first step waits for: less than in proportion to the steps, the longer sums are."""
     short, long = (blocks(28, 8192, k, (16, 32, 256)).cycles("v4", 1, GFX942) for k in (1024, 8192))
-    assert long < 7 * short
+    assert long < 6.35 * short  # 6.42 if the first step waited for none of it
 
 
 def test_waves_of_several_matrices_b_are_those_of_one() -> None:

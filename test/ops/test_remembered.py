@@ -19,7 +19,7 @@ SPEC = GEMM.spec(GEMM.problem(m=64, n=64, k=64), GFX942)
 def test_what_is_read_of_a_specification_is_known() -> None:
     same, read = partly(SPEC, ())
     assert not read and isinstance(same, type(SPEC)) and same.block == SPEC.block and list(read) == ["block"]
-    assert same.wave_count == SPEC.wave_count and list(read) == ["block", "waves"]
+    assert same.wave_count == SPEC.wave_count and list(read) == ["block", "waves", "along_k"]
     assert same == SPEC and same == SPEC and hash(same) == hash(SPEC) and len(read) == len(SPEC.to_dict())
     for look in (vars, lambda one: replace(one, pad="m"), Spec.to_json):
         other, read = partly(SPEC, ())

@@ -152,4 +152,4 @@ def test_the_part_has_everything() -> None:
     """What runs by default holds every schedule of each operator, and every chip, type and kind of length."""
     some = [one.values[0] for one in part(kernels()) if not one.marks]
     assert set().union(*map(values_of, some)) == set().union(*map(values_of, kernels()))
-    assert len(some) <= 50
+    assert len(some) <= 51  # as many as schedules

@@ -65,6 +65,6 @@ def test_empty_products_have_plans(chip: str) -> None:
 ])  # fmt: skip
 def test_numbers(name: str, chip: str, plan: Plan, keys: dict[str, Any]) -> None:
     """Of two blocks each way, which their sizes do not divide."""
-    schedule, block, waves, _ = plan
+    schedule, block, waves = plan.schedule, plan.block, plan.waves
     sizes = {"m": block[0] + 6, "n": block[1] + 2, "k": 192}
     agree(name, chip, **sizes, **keys, schedule=schedule, block=block, wave=waves)

@@ -86,9 +86,10 @@ def form_of(spec: FmhaFwdSpec, target: Target) -> Form:
 
 
 def _turns_bytes(spec: FmhaFwdSpec, target: Target) -> bool:
-    """Whether V has elements of a byte that reads of LDS turn."""
-    bits = 8 * find_dtype(spec.values).bytes
-    return bits == 8 and not spec.v_columns and target.transposed_elements(bits) > 0
+    """Whether V has elements of a byte that reads of LDS turn: neither keys of a channel nor, in pages of vectors, some
+    of them lie side by side in memory."""
+    bits, lies = 8 * find_dtype(spec.values).bytes, spec.v_columns == 0 and "vectors" not in spec.source.split("_")
+    return bits == 8 and lies and target.transposed_elements(bits) > 0
 
 
 def _weaves(spec: FmhaFwdSpec) -> bool:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from ckmlir.ops.contraction.block_depths import bound_by_lds, depth_of
 from ckmlir.ops.contraction.block_sizes import EIGHT_WAVES, FOUR_WAVES, LARGE, MEDIUM, NARROW, SMALL, TALL_WAVES
+from ckmlir.ops.contraction.contraction_spec import stored_type
 from ckmlir.ops.contraction.few_rows import filled
 from ckmlir.ops.contraction.wishes import Plan, Wish, bits_of
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import ACCESS_BYTES
@@ -59,10 +61,6 @@ chosen, i4 with scales of 1x128 in f16, and with zero points in bf16: 4096 x 409
 TALL = "compv3"
 """The schedule of blocks of 256 x 128 by eight waves where no larger ones pay for such weights: 2048 x 4096 x 4096 on
 gfx942 191653, 167235 and 227505, 176721. On gfx950 fp4 takes 1.01 of the cycles so, i4 .93: not there."""
-
-
-UNPACKED_BITS = 8
-"""The least of elements of which none share bytes."""
 
 
 def large_blocks(wish: Wish, preferred: str, target: Target) -> Iterator[Plan]:
@@ -118,8 +116,8 @@ def pays_copies(wish: Wish, schedule: str, waves: tuple[int, int], target: Targe
     By the model on gfx950, 4096 x 4096 x 4096, cycles of `compv4` and of copies: fp8 in CRR 126347, 79198; RRR 125607,
     79238; f16 in RRR 162878, 146944.
     """
-    bits = bits_of(wish.dtype)
-    turned = bits >= UNPACKED_BITS and target.transposed_elements(bits) > 0
+    dtype = find_dtype(stored_type(wish.dtype))
+    turned = dtype.packing is None and target.transposed_elements(dtype.bits) > 0
     able = wish.schedule is None and (turned or wish.read_layout == "RC")
     return able and pays_large(wish, schedule, waves, target)
 

@@ -84,5 +84,6 @@ def is_integer(dtypes: Sequence[str]) -> bool:
 
 
 def transposes_itself(dtypes: Sequence[str]) -> bool:
-    """Whether transposing LDS reads, where the chip has them, serve a mapping of one input: they take 16 bits."""
+    """Whether transposing LDS reads, where the chip has them, serve a mapping of one input: elements of 16 bits.
+    Single bytes are turned in registers, by squares of 16 x 16, whose accesses are as wide."""
     return len(dtypes) == 2 and all(find_dtype(dtype).bytes == 2 for dtype in dtypes)
