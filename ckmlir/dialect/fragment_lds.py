@@ -86,7 +86,8 @@ class LdsReadOp(Ck.Operation, name="lds_read"):
             size = bits(lds.element) if packing is None else packing.bits
             count, right = len(registers_of(op)), TRANSPOSED.get(size, 0)
             count = count * bits(lds.element) // size
-            able = ", ".join(f"{number} elements of {one} bits" for one, number in TRANSPOSED.items())
+            *others, last = (f"{number} elements of {one} bits" for one, number in TRANSPOSED.items())
+            able = f"{', '.join(others)} or {last}"
             expect(count == right, f"a transposing read takes {able}, not {count} of {size}")
 
 

@@ -17,7 +17,7 @@ from ckmlir.lowering.place import accesses_of
 from ckmlir.lowering.storage import as_fragment, as_integers, from_storage, integers_of
 from ckmlir.mlir import ir
 
-TRANSPOSING = {bits: f"rocdl.ds.read.tr{bits}.b64" for bits in (16, 8, 4)}
+TRANSPOSING = {size: f"rocdl.ds.read.tr{size}.b64" for size in (16, 8, 4)}
 """Bits of an element -> the operation that transposes."""
 TRANSPOSED_BYTES = 8
 """What a transposing read moves for a lane, and is aligned to."""

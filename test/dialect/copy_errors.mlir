@@ -60,7 +60,7 @@ func.func @gaps(%w: !window) {
 // -----
 
 func.func @transposed(%l: !ck.lds<[64, 64], f16>) {
-  // expected-error@+1 {{'ck.lds_read' a transposing read takes 4 elements of 16 bits, 8 elements of 8 bits, 16 elements of 4 bits, not 8 of 16}}
+  // expected-error@+1 {{'ck.lds_read' a transposing read takes 4 elements of 16 bits, 8 elements of 8 bits or 16 elements of 4 bits, not 8 of 16}}
   %0 = "ck.lds_read"(%l) {distribution = "d0: 8@y0 8@lane, d1: 8@lane 8@y1", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>, transposed} : (!ck.lds<[64, 64], f16>) -> vector<8xf16>
   return
 }
@@ -68,7 +68,7 @@ func.func @transposed(%l: !ck.lds<[64, 64], f16>) {
 // -----
 
 func.func @transposed_packed(%l: !ck.lds<[64, 64], i8>) {
-  // expected-error@+1 {{'ck.lds_read' a transposing read takes 4 elements of 16 bits, 8 elements of 8 bits, 16 elements of 4 bits, not 8 of 4}}
+  // expected-error@+1 {{'ck.lds_read' a transposing read takes 4 elements of 16 bits, 8 elements of 8 bits or 16 elements of 4 bits, not 8 of 4}}
   %0 = "ck.lds_read"(%l) {distribution = "d0: 64@lane, d1: 64@y0", registers = array<i32: 0, 1, 2, 3>, transposed, format = "fp4"} : (!ck.lds<[64, 64], i8>) -> vector<4xi8>
   return
 }

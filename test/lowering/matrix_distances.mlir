@@ -1,7 +1,7 @@
 // Where a block behind a branch of two ways begins to compute with what was multiplied before it, two wait states stand
-// that LLVM does not count; a loop that multiplies on with it has none, nor has a block that is reached without a choice. So
-// do they where lanes exchange what another block left, and where a block that is no loop multiplies on behind a choice, whose
-// first registers may be those of the last products.
+// that LLVM does not count. A loop that goes on multiplying has none, nor has a block that is reached without a choice. Two
+// also stand where lanes exchange what another block left, and at the start of a remainder, which may write registers of the
+// loop's last products.
 
 // RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
 

@@ -117,15 +117,16 @@ def test_zero_points(session: nn.Session, of_x: str) -> None:
     second = {"up_scale": given["up_scale"], "up_zeros": given["up_zero"]}
     found = nn.expert_matmul(x, arrays["gate"], lists, up=arrays["up"], op="gate + up", **first, **second, **kinds)
     assert_close(found, gate + up, "f16" if wide else "f32", factor=8)
-    if wide:  # what is between the products of narrow rows is quantised
-        found = exact(nn.fused_experts(x, *arrays.values(), weights, ids, scales=given, packed="u4"))
-        h = (gate / (1 + np.exp(-gate)) * up).reshape(TOKENS, -1, 40)
-        pairs = zip(ids, h, strict=True)
-        made = [[values["down"][one] @ row for one, row in zip(*both, strict=True)] for both in pairs]
-        assert_close(found, (np.array(made) * weights[..., None]).sum(axis=1), factor=16)
-    else:
-        layer = {"x_scale": of_rows, **given}
-        nn.fused_experts(x, *arrays.values(), weights, ids, scales=layer, packed="u4")
+    layer = given if wide else {"x_scale": of_rows, **given}
+    found = exact(nn.fused_experts(x, *arrays.values(), weights, ids, scales=layer, packed="u4"))
+    h = (gate / (1 + np.exp(-gate)) * up).reshape(TOKENS, -1, 40)
+    pairs = zip(ids, h, strict=True)
+    made = [[values["down"][one] @ row for one, row in zip(*both, strict=True)] for both in pairs]
+    expected = (np.array(made) * weights[..., None]).sum(axis=1)
+    if wide:
+        assert_close(found, expected, factor=16)
+    else:  # what is between the products has 3 bits
+        assert np.abs(found - expected).max() <= 0.06 * np.abs(expected).max()
 
 
 def test_weights_beside_scales_and_biases_of_gate_and_up(session: nn.Session) -> None:

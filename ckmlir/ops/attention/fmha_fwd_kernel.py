@@ -123,8 +123,8 @@ def _in_vectors(values: Mma, run: int) -> Mma:
     instruction leaves a lane so many: a store of its own four takes as many cycles for less.
 
     Where instructions scale, they want rows in their own order, and so do reads of LDS that turn bytes, of which a lane
-    takes eight neighbours. Where V is turned on its way to LDS such rows take up
-    to four registers more, of which a woven loop has none left.
+    takes eight neighbours. Where V is turned on its way to LDS such rows take up to four registers more, of which a
+    woven loop has none left.
     """
     joins = values.instruction.acc_group < run and values.instruction.acc_per_lane % run == 0
     return values.with_run(run) if joins else values

@@ -38,7 +38,9 @@ WINDOW_OF_CHANNELS = 4
 WOVEN_BYTES_KEYS, WOVEN_DEEP_KEYS, DEEP = 512, 1024, 64
 """Keys from which on weaving pays for 8-bit types: with WIDE channels, and with fewer where instructions take DEEP
 channels (by half as many .97 and 1.02 of the cycles of `qr` with 128 and 96 channels, 1.04 with 64)."""
-EDGE_TILE, EDGE_KEYS = 64, 1024
+LONG_TILE = 64
+"""Channels up to which steps of 8-bit types take 128 keys."""
+EDGE_TILE, EDGE_KEYS = LONG_TILE, 1024
 """Channels with which 8-bit types have a loop of their own for blocks of keys that a causal mask cuts, in steps of 128
 keys; .79 to .94 of the cycles on gfx950 for 512 to 4096 queries. With more channels they do from so many keys on: .85
 to .97 (512 keys .94 with 96 channels, 1.04 with 128)."""
@@ -131,7 +133,7 @@ def woven_bytes(tile: int, reach: int, mask: str, depth: int, *, whole: bool) ->
         return []
     if depth < DEEP:
         return [WOVEN_BYTES] if tile == WIDE else []
-    copied = tile <= EDGE_TILE or (tile == WIDE and whole)
+    copied = tile <= LONG_TILE or (tile == WIDE and whole)
     return [WOVEN_COPIES_DEEP if copied else WOVEN_DEEP]
 
 
