@@ -109,15 +109,14 @@ def emit_code_object(
     line_table: bool = True,
     keep: Collection[str] = (),
     argument_names: Mapping[str, Sequence[str]] | None = None,
-    whole_chip: bool = False,
 ) -> CompiledObject:
     """Compile the one `gpu.module` of `module`, which holds llvm and rocdl operations only, for the chip `target`.
 
     `module` itself is not changed. `opt_level` is LLVM's, by default what the kernel wants (LEVEL), else DEFAULT_LEVEL.
     `line_table` carries the operations' locations into the code object. `keep` names artifacts, see KEEPABLE.
-    `argument_names` by kernel go into the metadata. `whole_chip`: with matrix instructions and their registers, which
-    kernels that have no use for them get only where they would spill otherwise. The environment names the linker, see
-    `ckmlir.lowering.linker`.
+    `argument_names` by kernel go into the metadata. The environment names the linker, see `ckmlir.lowering.linker`.
+    Kernels without a use for matrix instructions get their registers only where they would spill otherwise
+    (`spared_matrices.py`).
     Every instruction has to be one the chip has: LLVM aborts the process on others, so legality is checked by the
     passes before. Where LLVM gives up on a kernel in a copy of the process, CodeGenerationError has its words.
 
@@ -126,6 +125,20 @@ def emit_code_object(
     unknown = sorted(set(keep) - set(KEEPABLE))
     if unknown:
         raise CodeGenerationError(f"no artifact is called {unknown[0]!r}; they are {', '.join(KEEPABLE)}")
+    given = module, target, opt_level, line_table, keep, argument_names or {}
+    made = _emitted(*given, sparing=True)
+    if made is None:
+        made = _emitted(*given, sparing=False)
+    assert made is not None
+    return made
+
+
+def _emitted(
+    module: ir.Module, target: str, opt_level: int | None, line_table: bool, keep: Collection[str],
+    argument_names: Mapping[str, Sequence[str]], *, sparing: bool,
+) -> CompiledObject | None:  # fmt: skip
+    """What `emit_code_object` says, `sparing` registers of matrix instructions where nothing uses them; None: so it
+    spills."""
     compiled = CompiledObject(b"", target)
 
     def timed(name: str, seconds: float) -> None:
@@ -135,9 +148,9 @@ def emit_code_object(
     kernels = _prepare(work, target)
     size = _size(work)
     compiled.multiplies = size.multiplies
-    spared = size.spares_matrices and not whole_chip
+    spared = sparing and size.spares_matrices
     _name_target(kernels, target, opt_level, spared_matrices.FEATURES if spared else "")
-    notes = _notes(kernels, argument_names or {}, spared_matrices.NOTE if spared else {})
+    notes = _notes(kernels, argument_names, spared_matrices.NOTE if spared else {})
     if "rocdl" in keep:
         compiled.artifacts["rocdl"] = str(work)
     if line_table:
@@ -157,15 +170,7 @@ def emit_code_object(
     start = time.perf_counter()
     relocatable = _serialize(work, "bin", size)
     if spared and spilled_registers(relocatable).vectors:
-        return emit_code_object(
-            module,
-            target,
-            opt_level=opt_level,
-            line_table=line_table,
-            keep=keep,
-            argument_names=argument_names,
-            whole_chip=True,
-        )
+        return None
     if notes:
         relocatable = with_notes(relocatable, notes)
     timed("llvm", time.perf_counter() - start)
