@@ -32,7 +32,7 @@ from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import NO_QUADS, OUT_OF_RANGE, Place, place_of
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.told_rows import row_apart
-from ckmlir.lowering.window_bits import Slid, is_moving, numbering, sign_if_missing, slid
+from ckmlir.lowering.window_bits import Slid, is_moving, numbering, refused, slid
 from ckmlir.mlir import ir
 
 
@@ -132,7 +132,8 @@ def buffer_address(
     buffer = resource(state, ground.pointer, base, reach, beyond=beyond)
     address = BufferAddress(buffer, lanes, scalar.emit())
     _may_follow(state, window, place, address, vector, plain and refusal.is_none and row is None and not outside)
-    return address._replace(vector=_joined(state, outside, refusal.apply(state, place, condition, address.vector)))
+    kept = refusal.apply(state, place, condition, address.vector, vector)
+    return address._replace(vector=_joined(state, outside, kept))
 
 
 class _Line(NamedTuple):
@@ -197,10 +198,12 @@ class _Refusal(NamedTuple):
         """Whether no lane is kept away."""
         return not self.few and self.signs is None and self.valid is None
 
-    def apply(self, state: Lowering, place: Place, condition: Predicate | None, vector: ir.Value) -> ir.Value:
-        """The vector offset, beyond every buffer for lanes that are kept away."""
+    def apply(
+        self, state: Lowering, place: Place, condition: Predicate | None, vector: ir.Value, index: Index
+    ) -> ir.Value:
+        """The vector offset, beyond every buffer for lanes that are kept away; `index`: what it is made of."""
         if self.few:
-            return state.emit.binary("ori", vector, _missing(place, list(self.few), condition))
+            return _if_there(place, list(self.few), condition, (vector, index))
         if self.signs is not None:
             sign = state.emit.constant(OUT_OF_RANGE)
             return _joined(state, (state.emit.binary("andi", one, sign) for one in self.signs), vector)
@@ -273,8 +276,8 @@ def _or_none(state: Lowering, condition: ir.Value, vector: ir.Value) -> ir.Value
     return state.emit.once(("only where", *chosen), lambda: value("arith.select", vector.type, chosen))
 
 
-def _missing(place: Place, few: list[Slid], condition: Predicate | None) -> ir.Value:
-    """The sign bit for lanes that have nothing to access."""
+def _if_there(place: Place, few: list[Slid], condition: Predicate | None, vector: tuple[ir.Value, Index]) -> ir.Value:
+    """The vector offset, beyond every buffer for lanes that have nothing to access."""
     known = {one.uppers for pair in few for one in (pair.left, pair.right)}
     merged = numbering(place, few)
     others = [
@@ -287,7 +290,7 @@ def _missing(place: Place, few: list[Slid], condition: Predicate | None) -> ir.V
     def fixed(where: Place) -> Predicate | None:
         return existence(where, condition, by_size=True, among=lambda step: step in others and step not in moving)
 
-    return sign_if_missing(place, few, fixed, existence(place, by_size=True, among=lambda step: step in moving))
+    return refused(place, few, fixed, existence(place, by_size=True, among=lambda step: step in moving), vector)
 
 
 def of_many(state: Lowering, window: ir.Value, inside: list[Index]) -> BufferAddress | None:

@@ -27,6 +27,9 @@ from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.quads import seats_of
 from ckmlir.mlir import ir
 
+BEYOND = -(1 << 31)
+"""An offset beyond every buffer: the sign bit."""
+
 
 class Slid(Struct, frozen=True):
     """A dimension that a window slides over: the paddings of its image, and positions and places seen instead."""
@@ -64,21 +67,45 @@ def is_moving(step: Step, place: Place) -> bool:
     return any(place.value(upper).part(Rate.STEP).terms for upper in step.uppers)
 
 
-def sign_if_missing(
-    place: Place, found: list[Slid], fixed: Callable[[Place], Predicate | None], moving: Predicate | None
+def refused(
+    place: Place,
+    found: list[Slid],
+    fixed: Callable[[Place], Predicate | None],
+    moving: Predicate | None,
+    vector: tuple[ir.Value, Index],
 ) -> ir.Value:
-    """The sign bit where the element does not exist. What is `fixed` becomes part of the bits, what is `moving` of the
-    choice among them. Numbers beyond those of all places are taken for the last, which none has.
+    """A vector offset, which is also given as an index; beyond every buffer where the element does not exist. What is
+    `fixed` becomes part of the bits, what is `moving` of the choice among them. Numbers beyond those of all places are
+    taken for the last, which none has.
+
+    Where each dimension has a number, and no loop changes the offset and that of one, the two are joined before the
+    loop.
     """
     emit, signs = place.ground.state.emit, list[ir.Value]()
-    last = emit.constant(MOST_PLACES)
-    for together in [[one] for one in found] if _are_few_in_each(found) else [found]:
-        missing = _without_fixed(place, together, (lambda _: None) if signs else fixed)
-        bit = emit.binary("minui", _number(place, together).emit(), last)
-        if moving is not None and not signs:
+    last, (offset, own) = emit.constant(MOST_PLACES), vector
+    groups = [[one] for one in found] if _are_few_in_each(found) else [found]
+    for number, together in enumerate(groups):
+        missing = _without_fixed(place, together, (lambda _: None) if number else fixed)
+        which = _number(place, together)
+        bit = emit.binary("minui", which.emit(), last)
+        if moving is not None and not number:
             bit = _chosen(emit, moving, bit, last)
-        signs.append(emit.binary("shli", missing, bit))
-    return emit.binary("andi", reduce(partial(emit.binary, "ori"), signs), emit.constant(-(1 << 31)))
+        sign = emit.binary("shli", missing, bit)
+        positions = (place.value(one.embed.uppers[0]) for one in together)
+        if (moving is None or number) and len(groups) > 1 and all(map(_rests, (own, which, *positions))):
+            # The larger one, since LLVM would join the signs of all dimensions first, in the loop.
+            offset = emit.binary("maxui", offset, emit.binary("andi", sign, emit.constant(BEYOND)))
+        else:
+            signs.append(sign)
+    if not signs:
+        return offset
+    missing = emit.binary("andi", reduce(partial(emit.binary, "ori"), signs), emit.constant(BEYOND))
+    return emit.binary("ori", offset, missing)
+
+
+def _rests(index: Index) -> bool:
+    """Whether no loop changes an index."""
+    return not any(atom.moving or atom.rate == Rate.STEP for monomial in index.terms for atom in monomial)
 
 
 def _are_few_in_each(found: list[Slid]) -> bool:

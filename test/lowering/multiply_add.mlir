@@ -52,6 +52,44 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
+  // Of halves that many products take, converting each once is less than what packed arithmetic saves: two of two, for
+  // five products.
+  // CHECK-LABEL: llvm.func @many
+  // CHECK-NOT: math.fma
+  // CHECK: arith.addf %{{.*}}, %{{.*}} fastmath<contract> : vector<2xf32>
+  // CHECK: llvm.return
+  func.func @many(%s: vector<2xf32>, %x: vector<2xf16>, %w: vector<2xf16>, %a: vector<2xf32>, %b: vector<2xf32>) attributes {ck.waves = 1 : i32} {
+    %left = "ck.convert"(%x) : (vector<2xf16>) -> vector<2xf32>
+    %again = "ck.convert"(%x) : (vector<2xf16>) -> vector<2xf32>
+    %right = "ck.convert"(%w) : (vector<2xf16>) -> vector<2xf32>
+    %0 = arith.mulf %left, %a fastmath<contract> : vector<2xf32>
+    %1 = arith.addf %s, %0 fastmath<contract> : vector<2xf32>
+    %2 = arith.mulf %again, %b fastmath<contract> : vector<2xf32>
+    %3 = arith.addf %1, %2 fastmath<contract> : vector<2xf32>
+    %4 = arith.mulf %left, %right fastmath<contract> : vector<2xf32>
+    %5 = arith.addf %3, %4 fastmath<contract> : vector<2xf32>
+    %6 = arith.mulf %right, %a fastmath<contract> : vector<2xf32>
+    %7 = arith.addf %5, %6 fastmath<contract> : vector<2xf32>
+    %8 = arith.mulf %right, %b fastmath<contract> : vector<2xf32>
+    %9 = arith.addf %7, %8 fastmath<contract> : vector<2xf32>
+    return
+  }
+
+  // Single elements are nothing that packed arithmetic takes together.
+  // CHECK-LABEL: llvm.func @alone
+  // CHECK-COUNT-3: math.fma
+  // CHECK: llvm.return
+  func.func @alone(%s: vector<1xf32>, %x: vector<1xf16>, %a: vector<1xf32>, %b: vector<1xf32>, %c: vector<1xf32>) attributes {ck.waves = 1 : i32} {
+    %wide = "ck.convert"(%x) : (vector<1xf16>) -> vector<1xf32>
+    %0 = arith.mulf %wide, %a fastmath<contract> : vector<1xf32>
+    %1 = arith.addf %s, %0 fastmath<contract> : vector<1xf32>
+    %2 = arith.mulf %wide, %b fastmath<contract> : vector<1xf32>
+    %3 = arith.addf %1, %2 fastmath<contract> : vector<1xf32>
+    %4 = arith.mulf %wide, %c fastmath<contract> : vector<1xf32>
+    %5 = arith.addf %3, %4 fastmath<contract> : vector<1xf32>
+    return
+  }
+
   // Halves that are converted for something else anyway are not converted again.
   // CHECK-LABEL: llvm.func @kept
   // CHECK-NOT: math.fma

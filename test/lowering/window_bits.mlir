@@ -64,3 +64,38 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 }
+
+// -----
+
+// The bit of a dimension whose place no loop changes is joined with the offset apart, by a maximum, which LLVM moves out of
+// the loop.
+
+!view = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[?0, ?1, 8], strides=[?2%8, 8, 1]); d3 = left_pad(d0, length=?0, pad=?3); d4 = right_pad(d3, length=(?0 + ?3), pad=?3); d5 d6 = embed(d4, lengths=[?4, ?5], strides=[1, 1], few=2); d7 = left_pad(d1, length=?1, pad=?3); d8 = right_pad(d7, length=(?1 + ?3), pad=?3); d9 d10 = embed(d8, lengths=[?4, ?5], strides=[1, 1], few=2); view(d5, d9, d6, d10, d2) align 8">
+!window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[?0, ?1, 8], strides=[?2%8, 8, 1]); d3 = left_pad(d0, length=?0, pad=?3); d4 = right_pad(d3, length=(?0 + ?3), pad=?3); d5 d6 = embed(d4, lengths=[?4, ?5], strides=[1, 1], few=2); d7 = left_pad(d1, length=?1, pad=?3); d8 = right_pad(d7, length=(?1 + ?3), pad=?3); d9 d10 = embed(d8, lengths=[?4, ?5], strides=[1, 1], few=2); view(d5, d9, d6, d10, d2) align 8", [64, 1, 1, 1, 8]>
+
+// CHECK-LABEL: llvm.func @a_column_that_rests
+// CHECK: ^bb1(%[[K:.*]]: i32):
+// CHECK: %[[ROWS:.*]] = llvm.intr.bitreverse
+// CHECK: %[[OF_ROW:.*]] = arith.shli %[[ROWS]], %{{.*}} : i32
+// CHECK: %[[COLUMNS:.*]] = llvm.intr.bitreverse
+// CHECK: %[[OF_COLUMN:.*]] = arith.shli %[[COLUMNS]], %{{.*}} : i32
+// CHECK: %[[OUTSIDE:.*]] = arith.andi %[[OF_COLUMN]], %{{.*}} : i32
+// CHECK: %[[RESTS:.*]] = arith.maxui %{{.*}}, %[[OUTSIDE]] : i32
+// CHECK: %[[GONE:.*]] = arith.andi %[[OF_ROW]], %{{.*}} : i32
+// CHECK: %[[OFFSET:.*]] = arith.ori %[[RESTS]], %[[GONE]] : i32
+// CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]],
+module attributes {ck.target = "gfx942"} {
+  func.func @a_column_that_rests(%p: !llvm.ptr<1>, %rows: i32, %columns: i32, %pitch: i32, %pad: i32, %positions: i32, %places: i32, %c: i1) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    cf.br ^bb1(%zero : i32) {ck.advances = array<i32: 0>}
+  ^bb1(%k: i32):
+    %v = "ck.make_view"(%p, %rows, %columns, %pitch, %pad, %positions, %places) : (!llvm.ptr<1>, i32, i32, i32, i32, i32, i32) -> !view
+    %w = "ck.make_window"(%v, %zero, %zero, %k, %one, %zero) : (!view, i32, i32, i32, i32, i32) -> !window
+    %0 = "ck.load_fragment"(%w) {distribution = "d0: 64@lane, d1: , d2: , d3: , d4: 8@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
+    %next = arith.addi %k, %one : i32
+    cf.cond_br %c, ^bb1(%next : i32), ^bb2 {ck.advances = array<i32: 0>}
+  ^bb2:
+    return
+  }
+}

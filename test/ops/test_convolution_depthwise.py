@@ -15,6 +15,7 @@ from operator_runner import CHIPS
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.contraction.depthwise import DepthwiseSpec
+from ckmlir.ops.contraction.depthwise_plans import converts_weights
 from ckmlir.records import replace
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
@@ -334,17 +335,47 @@ def test_strips_load_once_what_several_positions_meet(keys: dict[str, Any], load
     assert steady_loop(kernel.code_object, kernel.kernel_name).mix["vmem"] <= loads
 
 
+@pytest.mark.parametrize(("groups", "keys", "block", "waves"), [
+    (240, {"window": 5}, (56, 64, 1), 2), (192, {"window": 7, "dtype": "bf16"}, (56, 64, 1), 2),
+    (96, {"window": 7}, (112, 32, 1), 2), (160, {"window": 5}, (112, 32, 1), 2), (224, {"window": 5}, (56, 64, 1), 2),
+    (240, {}, (56, 64, 1), 1), (240, {"window": 5, "strides": 2}, (28, 64, 1), 1),
+    (32, {"window": 5, "image": (56, 112)}, (112, 32, 1), 1),
+    (240, {"window": 5, "dtype": "i8"}, (56, 64, 1), 1),
+])  # fmt: skip
+def test_blocks_of_large_windows(groups: int, keys: dict[str, Any], block: tuple[int, int, int], waves: int) -> None:
+    """Lanes have half as many sums, and a half block that would be left over makes blocks of 32 columns."""
+    keys = {"image": (28, 28), "pads": keys.get("window", 3) // 2, **keys}
+    spec = OPERATOR.spec(OPERATOR.problem(n=32, g=groups, c=1, k=1, **keys), GFX942)
+    assert (spec.block, spec.waves) == (block, (waves, 1))
+
+
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx942", {"g": 56, "image": (3, 21)}),
+    *(pytest.param(*one, marks=pytest.mark.full) for one in (
+        ("gfx950", {"g": 64, "image": (9, 20), "dtype": "bf16"}), ("gfx90a", {"g": 72, "image": (4, 21), "window": 8}),
+        ("gfx942", {"g": 208, "image": (2, 28), "op": "silu(acc) + d0", "d_kind": "row"}),
+    )),
+])  # fmt: skip
+def test_weights_that_are_converted_in_lds(chip: str, keys: dict[str, Any]) -> None:
+    """Numbers of strips of long windows, under all checkers."""
+    keys = {"n": 2, "c": 1, "k": 1, "window": 7, "pads": 3, **keys}
+    assert converts_weights(OPERATOR.spec(OPERATOR.problem(**keys), get_target(chip)))
+    run(chip, **keys)
+
+
 @pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=pytest.mark.full) for one in CHIPS[::2])])
 def test_rows_take_no_more_than_their_images_have(chip: str) -> None:
     """Of 7 positions by 7 places 37 meet the image, which has 7 places: a lane loads four channels of each, and
-    multiplies what is met. Weights of all places are one tile of eight for 64 channels. A turn has two steps.
+    multiplies what is met, two channels at a time, once their halves are converted. Weights of all places are one tile
+    of eight for 64 channels. A turn has two steps.
     """
     target = get_target(chip)
     spec = OPERATOR.spec(OPERATOR.problem(n=32, g=768, c=1, k=1, image=(7, 7), window=7, pads=3), target)
     kernel = compile_kernel(OPERATOR, spec, target)
     loop = steady_loop(kernel.code_object, kernel.kernel_name)
-    assert sum(one.mnemonic == "v_fma_mix_f32" for one in loop.instructions) == 2 * 37 * 4
-    assert loop.mix["valu"] <= 320 and loop.mix["vmem"] == 2 * (7 + 8)
+    assert sum(one.mnemonic == "v_pk_fma_f32" for one in loop.instructions) == 2 * 37 * 2
+    assert sum(one.mnemonic.startswith("v_cvt_f32_f16") for one in loop.instructions) == 2 * (7 + 7) * 4
+    assert loop.mix["valu"] <= 284 and loop.mix["vmem"] == 2 * (7 + 8)
     assert sum(one.mnemonic.startswith("ds_read") for one in loop.instructions) == 2 * 7
     found = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)

@@ -37,7 +37,7 @@ from ckmlir.lang import (
 )  # fmt: skip
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.depthwise import DepthwiseSpec, Strip
-from ckmlir.ops.contraction.depthwise_plans import groups_of_a_lane, taps_at_once
+from ckmlir.ops.contraction.depthwise_plans import converts_weights, groups_of_a_lane, taps_at_once
 from ckmlir.ops.contraction.windows_kernel import images_from
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -85,6 +85,7 @@ def windowed_sums(spec: ContractionSpec, work: Work) -> list[Tile]:
             firsts = [step.index * strip.window + tap for tap in strip.taps[::at_once]]
             w = [_from_tap_on(weights, one, kept, dealt_out) for one in firsts]
         with stage("to_lds"):
+            w = [cast(one, type_) for one in w] if converts_weights(spec) else w
             held = [to_lds(one, f"b{number}" if number else "b") for number, one in enumerate(w)]
         with stage("from_lds"):
             taps = [divmod(tap, at_once) for tap in range(len(strip.taps))]

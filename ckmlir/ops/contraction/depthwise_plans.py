@@ -63,6 +63,16 @@ images of f16 with strips of 7 and with rows of 64 and of 32 sums: 14 x 14 with 
 with 480 by 5 x 5 7.9, 7.4, 7.0, with 512 by 3 x 3 5.1, 4.6, 3.9; 128 of 7 x 7 with 768 by 7 x 7 13.7 and 10.8 (rows);
 28 x 28 with 240 by 3 x 3 with strides of 2 6.6 and 7.2.
 """
+SUMS_OF_LARGE, WAVES_OF_LARGE, HALVED = 32, 2, 160
+"""Sums of a lane at most and waves of strips of large windows (`_is_large`), and columns up to which a half block of
+`MOST_COLUMNS` that would be left over makes blocks of half as many. By the model on gfx942, gfx950 and gfx90a, in
+cycles, with 64 sums and one wave, with these, and with 32 columns: 32 images of 28 x 28 with 240 channels by 5 x 5
+31024, 25204 (31861, 30659; 70765, 59780), with 192 by 7 x 7 36461, 29686 (40979, 29526; 89625, 73210); 56 x 56 with 96
+by 7 x 7 84720, 63311, 57565 (97457, 74520, 59119; 230325, 174096, 148798); with 160, 16 images, 53216 and 49722 (59333,
+52236); 28 x 28 with 224 32309 and 34402. One wave 30252 and 92000 for the second and the third, four 31983 and 68576;
+where the half block is all there is (112 x 112 with 32 by 5 x 5) 39145, 42535; strides of 2 by two waves (56 x 56 with
+144 by 5 x 5) 23741, 30241, i8 49621, 55246; 3 x 3 (56 x 56 with 128) 23776, 26892.
+"""
 LONGEST_OF_FEW, LEAST_OF_LONG = 8, 1 << 11
 """Positions of a row that is a strip however few images and groups there are, and how many of both, multiplied, longer
 rows take. By the model on gfx942, in us, of 14 x 14 with strips of 7 and with rows: 8 images with 384 channels by 7 x 7
@@ -97,6 +107,13 @@ That takes up to 68 registers more. By the model on gfx942, in us, with a tile f
 with 768 channels by 7 x 7 (56 bytes) 6.9, 5.5; 56 x 56 with 127 by 3 x 3 (72) 16.2, 15.4; with 128 (144) 11.3, 12.7; 28
 x 28 with 240 by 5 x 5 (176) 14.9, 12.9; with 192 by 7 x 7 (208) 17.4, 20.4.
 """
+LONG_WINDOW = 7
+"""Places along the last dimension from which on weights go to LDS as they are multiplied. Every lane converts all that
+it reads otherwise, and packed arithmetic pays for f16 only without that (`lowering.multiply_add`). By the model on
+gfx942, gfx950 and gfx90a, in shares of the cycles, 32 images of 28 x 28 with 192 channels by 7 x 7: .91, .90 and .91
+(in bf16 .77, .77 and .89), with 256 .92, .92 and .89, eight of 56 x 56 with 128 .95, .93 and .93; but with 32 columns,
+56 x 56 with 96, 1.01, 1.08 and .98, by 5 x 5, 28 x 28 with dilations of 2, 1.06, .98 and 1.11.
+"""
 REGISTERS_PER_LOAD = 3
 """Beside its data a load takes coordinates and an offset."""
 
@@ -110,6 +127,9 @@ def depthwise_block(
     known, columns, places = windows.described, windows.groups * windows.multiplier, prod(windows.sliding.window)
     found, is_wide = known.multiplier, _is_wide(columns, known, align, dtype, places)
     most = WIDE_COLUMNS if is_wide else MOST_COLUMNS
+    is_large = _is_large(windows, align, dtype, columns)
+    if is_large and columns % MOST_COLUMNS == MOST_COLUMNS // 2 and columns <= HALVED:
+        most //= 2
     while found < min(columns, most):
         found *= 2
     registers = find_dtype(accumulator_type(dtype)).bytes // 4
@@ -122,6 +142,8 @@ def depthwise_block(
     waves = min(SUMS // registers // sums, MOST_WAVES) * (2 if is_wide and windows.strip else 1)
     if known.strip is not None and known.strip.image:
         sums = min(sums, SUMS_OF_ROWS // registers)
+    elif is_large:
+        sums, waves = min(sums, SUMS_OF_LARGE), WAVES_OF_LARGE
     return _with_work_for_all(windows, sums, found, waves, dtype, target), (waves, 1)
 
 
@@ -174,6 +196,15 @@ def _pays(windows: Depthwise, align: int) -> bool:
     return len(strip.places) + strip.window <= most and (not seen.padded or bool(windows.slid.few_places))
 
 
+def _is_large(windows: Depthwise, align: int, dtype: str, columns: int) -> bool:
+    """Whether images of two bytes an element are loaded in full vectors, in strips, and many windows meet each place:
+    they have more places than `FEW_PLACES`, and no strides along the strip.
+    """
+    strip, is_full = windows.strip, align >= WIDE_LOADS and find_dtype(dtype).bytes == 2
+    has_many = prod(windows.sliding.window) > FEW_PLACES and columns > MOST_COLUMNS // 2
+    return strip is not None and not strip.image and strip.stride == 1 and is_full and has_many
+
+
 def _is_wide(columns: int, known: DepthwiseSpec, align: int, dtype: str, places: int) -> bool:
     """See `WIDE_COLUMNS`."""
     size = find_dtype(dtype).bytes
@@ -204,6 +235,14 @@ def taps_at_once(spec: ContractionSpec) -> int:
     sums = spec.block[0] * spec.block[1] // (spec.wave_count * WAVE_SIZE)
     loaded = sums // strip.positions * len(strip.places) * spec.held[0].bytes
     return 1 << (len(strip.taps) - 1).bit_length() if loaded <= MOST_BESIDE_TAPS else 1
+
+
+def converts_weights(spec: ContractionSpec) -> bool:
+    """Whether weights go to LDS as they are multiplied: see `LONG_WINDOW`."""
+    strip = DepthwiseSpec.parse(spec.windows).strip
+    if strip is None or strip.image or strip.window < LONG_WINDOW:
+        return False
+    return spec.dtype in ("f16", "bf16") and not spec.b_dtype and spec.block[1] == MOST_COLUMNS
 
 
 def depthwise_axes() -> Mapping[str, Sequence[object]]:
@@ -257,5 +296,6 @@ def vector_resources(spec: ContractionSpec) -> Resources:
     held = images * spec.held[0].bytes // 4 + of_place * size
     if known.strip is not None:
         held += images * spec.held[0].bytes // 4  # of the next step too
-    lds = 2 * columns * known.channels * spec.held[1].bytes * along
+    weight = find_dtype(accumulator_type(spec.dtype)) if converts_weights(spec) else spec.held[1]
+    lds = 2 * columns * known.channels * weight.bytes * along
     return Resources("block", spec.block, threads, lds, sums, sums + held + weights + REGISTERS_PER_LOAD * loads, False)
