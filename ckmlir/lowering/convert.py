@@ -304,13 +304,25 @@ def _from_eight_bit(state: Lowering, source: ir.Value) -> ir.Value:
 
 
 def _from_power(source: ir.Value) -> ir.Value:
-    """A power of two from its biased exponent: 0 is 2^-127, a denormal of f32, and 255 NaN."""
+    """A power of two from its biased exponent: 0 is 2^-127, a denormal of f32, and 255 NaN.
+
+    v_ldexp_f32 makes a denormal too (CDNA3 ISA, VOP3), and of 255 infinity, whose product with 0 is NaN.
+    """
     length = vectors.length_of(source)
     i32 = vectors.vector_type(length, ir.IntegerType.get_signless(32))
+    f32 = vectors.vector_type(length, ir.F32Type.get())
     code = value("arith.extui", i32, [as_integers(source)])
-    normal = arith.maxui(arith.shli(code, _splat(23, i32)), _splat(0x400000, i32))
-    quiet = arith.shli(arith.shrui(arith.addi(code, _splat(1, i32)), _splat(8, i32)), _splat(22, i32))
-    return bitcast(arith.ori(normal, quiet), vectors.vector_type(length, ir.F32Type.get()))
+    power = _intrinsic("llvm.ldexp", f32, [_splat_float(2.0**-127, f32), code])
+    return value("math.fma", f32, [power, _splat_float(0.0, f32), power])
+
+
+def _intrinsic(name: str, type_: ir.Type, operands: list[ir.Value]) -> ir.Value:
+    attributes = {
+        "intrin": ir.StringAttr.get(name),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+    }
+    return value("llvm.call_intrinsic", type_, operands, attributes)
 
 
 def _from_i8(source: ir.Value) -> ir.Value:

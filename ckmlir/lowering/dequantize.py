@@ -12,8 +12,9 @@ be taken away exactly. Others with a sign do, divided by 16, by the instruction 
 v_cvt_off_f32_i4; SDWA), and without one by v_cvt_f32_ubyte. i8 has arithmetic on four bytes (`octets`).
 
 fp4 become f32 by the chip's instructions, or, where one power of two is that of all that a lane has at a time, f16 or
-bf16 times that power at once; where it has none, f16 by a table (`halves`), which multiply-adds read. Times
-a power of two they have two significant bits, and bf16, whose least denormal is 2^-133, has all that f32 has.
+bf16 times that power at once; where it has none, f16 by a table (`halves`), which multiply-adds read, or bf16 that
+share a scale by tables of its products (`products_of_fp4`). Times a power of two they have two significant bits, and
+bf16, whose least denormal is 2^-133, has all that f32 has.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ckmlir.lowering.convert import convert, paired_halves, rounded_above, to_ei
 from ckmlir.lowering.halves import A_WORD, codes, number, pairs_of_fp4
 from ckmlir.lowering.octets import octets
 from ckmlir.lowering.packed import LEAST, LOW, pair_of_fp8, unpacked_pairs, words_of
+from ckmlir.lowering.products_of_fp4 import FEWEST, products_of_fp4
 from ckmlir.lowering.storage import bitcast
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
@@ -100,9 +102,13 @@ def lower_dequantize(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 def _floats(state: Lowering, op: ir.Operation, words: Sequence[ir.Value], count: int) -> ir.Value:
     """fp4 times scales."""
     given, element = operands_of(op).scales, op.results[0].type.element_type
-    power = vectors.repeated(given) if name_of(given.type.element_type) == POWERS else None
-    if power is not None and str(element) in NANS and state.target.has("scaled_convert"):
-        return _times_power(words, count, power, element)
+    one, exact = vectors.repeated(given), name_of(given.type.element_type) == POWERS
+    if one is not None and exact and str(element) in NANS and state.target.has("scaled_convert"):
+        return _times_power(words, count, one, element)
+    by_arithmetic = str(element) == "bf16" and not state.target.has("packed_bf16_convert")
+    if one is not None and by_arithmetic and count >= FEWEST:
+        scale = vectors.element(convert(state, op, vectors.from_elements([one]), ir.F32Type.get()), 0)
+        return products_of_fp4(words, count, scale, paired_halves if exact else _rounded_halves, signed=not exact)
     scales, none = convert(state, op, given, ir.F32Type.get()), _constant(-0.0)
     if state.target.has("scaled_convert"):
         wide = unpacked_pairs(words, count)
@@ -116,9 +122,13 @@ def _floats(state: Lowering, op: ir.Operation, words: Sequence[ir.Value], count:
     found = vectors.from_elements([_product(one) for one in products])
     if str(element) == "f32" or state.target.has("packed_bf16_convert"):
         return convert(state, op, found, element)
-    if name_of(given.type.element_type) == POWERS:
-        return paired_halves(found)
-    return paired_halves(_joined([rounded_above(one) for (one,) in _in_pairs(found)], range(count)))
+    return paired_halves(found) if exact else _rounded_halves(found)
+
+
+def _rounded_halves(products: ir.Value) -> ir.Value:
+    """bf16 of f32, by arithmetic."""
+    parts = [rounded_above(one) for (one,) in _in_pairs(products)]
+    return paired_halves(_joined(parts, range(vectors.length_of(products))))
 
 
 def _times_power(words: Sequence[ir.Value], count: int, power: ir.Value, element: ir.Type) -> ir.Value:

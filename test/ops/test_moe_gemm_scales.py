@@ -55,8 +55,12 @@ REQUESTS: tuple[dict[str, Any], ...] = (
      **FIRST},
     {"t": 9, "n": 70, "k": 200, "dtype": "fp8", "b_dtype": "i4", "a_scale": "1x64", "b_scale": "128x128", "zeros": 1,
      **SECOND, "out": "bf16"},
+    {"t": 9, "n": 70, "k": 352, "dtype": "fp4", **MX, **SECOND, "unit": 16},
 )  # fmt: skip
-FEW = {("gfx950", 2), ("gfx942", 6), ("gfx950", 15), ("gfx942", 16), ("gfx90a", 17), ("gfx942", 20), ("gfx950", 21)}
+FEW = {
+    ("gfx950", 2), ("gfx942", 6), ("gfx950", 15), ("gfx942", 16), ("gfx90a", 17), ("gfx942", 20), ("gfx950", 21),
+    ("gfx942", 22),
+}  # fmt: skip
 
 
 def able(chip: str, keys: dict[str, Any]) -> bool:
@@ -177,6 +181,7 @@ def test_biases_beside_scales_spill_nothing(chip: str, dtype: str, unit: int) ->
 @pytest.mark.parametrize(("chip", "keys", "expected"), [
     ("gfx942", {"e": 32, "topk": 4, "n": 2880, "k": 2880}, ((16, 16, 256), "mem4")),
     ("gfx950", {"e": 32, "topk": 4, "n": 2880, "k": 2880, **MX}, ((16, 16, 256), "mem4")),
+    ("gfx942", {"e": 32, "topk": 4, "n": 2880, "k": 2880, "dtype": "fp4", **MX}, ((16, 64, 128), "straight")),
     ("gfx942", {"e": 64, "topk": 8, "n": 2048, "k": 1024}, ((16, 64, 128), "compv3")),  # four for each compute unit
     ("gfx942", {"e": 32, "topk": 4, "n": 2880, "k": 2880, **FIRST}, ((16, 16, 256), "compv3")),
 ])  # fmt: skip

@@ -37,7 +37,7 @@ from ckmlir.ops.moe.experts_blocks import (
 from ckmlir.ops.moe.experts_copies import by_copies, past_lds
 from ckmlir.ops.moe.experts_few_tokens import for_few_tokens
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
-from ckmlir.ops.moe.experts_weights_plans import past_lds_converted
+from ckmlir.ops.moe.experts_weights_plans import past_lds_converted, past_lds_emulated
 from ckmlir.targets import Target
 
 STRAIGHT = (Block(128, (128, 64), (2, 2), ()), Block(64, (128, 64), (2, 2), ()), *BLOCKS[3:])
@@ -68,6 +68,8 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
             yield Plan(schedule, product.block, product.waves or default_waves(schedule), 0, problem.along_k or 1)
         return
     bits = find_dtype(product.taken(target) or product.stored).step
+    if named is None:
+        yield from past_lds_emulated(problem, bits, target)
     if product.scaled_group(target):
         named = named or PREFERRED_PARTIAL[0]
     if named is None:
