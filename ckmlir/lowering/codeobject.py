@@ -70,11 +70,16 @@ BUFFER_LOAD = "rocdl.raw.ptr.buffer.load"
 FROM_THE_END, SCHEDULER = "greedy-reverse-local-assignment", "enable-misched"
 KEEP_CHOICES = "structurizecfg-skip-uniform-regions"
 """For kernels that choose between two arms in a loop (`arms_in_loops`)."""
-FEWER_REGISTERS = ("disable-lsr", "disable-machine-licm", "disable-machine-cse")
+FEWER_SCALARS = (("disable-lsr", True), ("disable-machine-licm", True), ("disable-machine-cse", True))
 """What LLVM leaves out for kernels that keep scalar registers in lanes otherwise, most of them one to five: the first,
 then two, then all three. Registers that a loop advances with its step instead of computing from it what follows
 (LLVM's loop strength reduction); what does not change in a loop, computed before it; what was computed already, kept
 instead of computed again."""
+WIDE_FIRST = "greedy-regclass-priority-trumps-globalness"
+FEWER_VECTORS = ((WIDE_FIRST, True), (SCHEDULER, False))
+"""What LLVM does instead for kernels with matrix instructions that spill vector registers otherwise, to accumulation
+registers or memory: the first, then both. What takes several neighbours, such as a load of 16 bytes, gets registers
+before what lives longer, so that it finds neighbours; instructions stay in the order that passes gave them."""
 
 
 class CodeGenerationError(CkmlirError):
@@ -229,19 +234,25 @@ def _notes(
 
 
 def _serialize(work: ir.Operation, form: str, size: _Size) -> bytes:
-    """LLVM's `form` ("isa" or "bin") of the gpu.module of `work`, with as few scalar registers in lanes as may be.
+    """LLVM's `form` ("isa" or "bin") of the gpu.module of `work`, with as few vector registers spilled as may be, and
+    as few scalar ones in lanes.
 
     `work` is used up by "bin".
     """
     fewest, choices = None, list(_options(work, size))
     for options in choices:
+        if fewest is not None and not (fewest.vectors if WIDE_FIRST in options else fewest.scalars):
+            continue  # the choice helps against another kind
         needed = form == "isa" or options is not choices[-1]  # behind this, which puts the binary in its place
-        found, printed = _compiled(work.clone() if needed else work, form, size, options)
+        try:
+            found, printed = _compiled(work.clone() if needed else work, form, size, options)
+        except CodeGenerationError:
+            if fewest is None:
+                raise
+            continue  # LLVM gives up on this choice only
         spilled = spilled_registers(found)
         if fewest is None or spilled < fewest:
             content, lines, fewest = found, printed, spilled
-        if not fewest.scalars:
-            break
     errors = [line for line in lines if ERROR.search(line)]
     if errors:
         # Turned round from LLVM's `error: file:line:column: text`.
@@ -257,10 +268,11 @@ def _options(work: ir.Operation, size: _Size) -> Iterator[dict[str, bool]]:
     if size.branches and any(map(has_arms_in_loops, _kernels(work))):
         options[KEEP_CHOICES] = True
     yield options
-    if size.branches:
-        for name in FEWER_REGISTERS:
-            options = {**options, name: True}
-            yield options
+    for able, choices in ((size.multiplies, FEWER_VECTORS), (True, FEWER_SCALARS)):
+        more = options
+        for name, choice in choices if size.branches and able else ():
+            more = {**more, name: choice}
+            yield more
 
 
 def _compiled(work: ir.Operation, form: str, size: _Size, options: Mapping[str, bool]) -> tuple[bytes, list[str]]:

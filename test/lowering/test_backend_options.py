@@ -86,3 +86,27 @@ def test_the_code_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     spared = compile_kernel(operator, spec, target).hsaco
     monkeypatch.setattr(codeobject, "wanted_options", lambda *_: {})
     assert compile_kernel(operator, spec, target).hsaco == spared
+
+
+CROWDED: dict[int, dict[str, Any]] = {
+    1: {"m": 2048, "n": 4072, "k": 512, "layout": "CRR", "a_op": "a0 + a1 + a2 + a3", "b_op": "b0 + b1 - b2 * b3",
+        "b_types": "f16,f16,f16,bf16"},
+    2: {"m": 512, "n": 512, "k": 520, "dtype": "bf8", "layout": "CCR", "a_types": "f32,bf8",
+        "b_op": "b0 + b1 - b2 - b3", "b_types": "bf8,bf8,f16,f32", "b_kind": "k,full,full,scalar"},
+}  # fmt: skip
+"""Products whose kernels spill one or two vector registers unless LLVM is asked otherwise, by how many options."""
+
+
+@pytest.mark.parametrize("needed", CROWDED)
+def test_kernels_that_spill_vector_registers_are_compiled_again(needed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many options are tried as it takes, and they are of no other kernel."""
+    options()
+    operator, target = find_operator("gemm_multi_abd"), get_target("gfx942")
+    spec = operator.spec(operator.problem(**{"op": "acc", **CROWDED[needed]}), target)
+    for able in (needed - 1, needed):
+        monkeypatch.setattr(codeobject, "FEWER_VECTORS", codeobject.FEWER_VECTORS[:able])
+        kernel = compile_kernel(operator, spec, target)
+        metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+        assert (metadata.vgpr_spill_count == 0) == (able == needed)
+        monkeypatch.undo()
+    assert exchange_backend_option(codeobject.WIDE_FIRST, False) is False
