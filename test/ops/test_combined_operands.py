@@ -197,6 +197,18 @@ def test_single_elements_of_matrices_that_lie_otherwise_take_registers(
     assert ABD.spec(ABD.problem(**keys), target).block == block
 
 
+@pytest.mark.parametrize(("keys", "block"), [
+    ({"m": 1024, "n": 1032, "k": 1012, "layout": "CCR"}, (64, 64, 128)),
+    ({"m": 2048, "n": 2036, "k": 1000}, (128, 128, 64)),  # blocks of 128 x 128 for more than half of the compute units
+    ({"m": 1024, "n": 1032, "k": 1012, "b_op": "b0 + b1 - b2", "b_types": "f16,f32,fp8"}, (128, 128, 128)),
+])  # fmt: skip
+def test_temporaries_of_many_arrays_count(keys: dict[str, Any], block: tuple[int, int, int]) -> None:
+    """Of four arrays of B, along K, 91 registers were in scratch memory in blocks of 128 x 128 x 128."""
+    given = {"dtype": "fp8", "a_op": "a0", "b_op": "b0 + b1 - b2 + b3", "b_types": "f16,f32,f32,fp8", "op": "acc"}
+    target = get_target("gfx950")
+    assert ABD.spec(ABD.problem(**{**given, **keys}), target).block == block
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "size", "block"), [
     ("gfx90a", 1024, (128, 128, 32)), ("gfx942", 2048, (128, 128, 32)), ("gfx942", 1024, (64, 64, 64)),

@@ -71,16 +71,13 @@ def test_every_schedule(schedule: str, chip: str) -> None:
         assert all(one.ok for one in check_outputs(GEMM, problem, arrays, result.outputs, target))
 
 
-@pytest.mark.parametrize(("keys", "need"), [
-    ({"dtype": "fp8", "schedule": "ping_pong"}, 244),  # the index of this step and of the next beside 228
-    ({"dtype": "i8", "schedule": "ping_pong_async", "layout": "RRR"}, 272),  # bytes of B that are transposed
-])  # fmt: skip
-def test_large_blocks_that_would_spill_are_refused(keys: dict[str, Any], need: int) -> None:
-    """By eight waves that take turns; the choice falls on smaller ones."""
-    target, large = get_target("gfx950"), {"m": 1024, "n": 1024, "k": 1024, **keys}
+def test_large_blocks_that_would_spill_are_refused() -> None:
+    """By eight waves that take turns, the index of this step and of the next beside 228; the choice falls on smaller
+    ones."""
+    target, large = get_target("gfx950"), {"m": 1024, "n": 1024, "k": 1024, "dtype": "fp8", "schedule": "ping_pong"}
     spec = GEMM.spec(GEMM.problem(**large, block="256x256x128", wave="2x4"), target)
     (reason,) = GEMM.validate(spec, target)
-    assert f"its tiles need {need} registers a work-item; gfx950 has 240" in str(reason)
+    assert "its tiles need 244 registers a work-item; gfx950 has 240" in str(reason)
     assert GEMM.spec(GEMM.problem(**large), target).block == (128, 128, 128)
 
 
@@ -122,13 +119,31 @@ def test_only_what_is_kept_counts(dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("chip", "keys", "block"), [
-    ("gfx950", {"dtype": "fp8"}, (128, 128, 256)),  # half the rows of A, and LDS is the limit
+    ("gfx950", {"dtype": "fp8", "m": 2048}, (128, 128, 256)),  # half the rows of A, and LDS is the limit
+    ("gfx950", {"dtype": "fp8", "m": 4352}, (128, 128, 256)),  # large blocks are 272 for 256 compute units
+    ("gfx950", {"dtype": "fp8"}, (256, 256, 128)),
+    ("gfx950", {"dtype": "fp8", "n": 4095, "op": "acc + d0"}, (128, 128, 256)),  # single elements of a matrix
     ("gfx950", {"dtype": "fp8", "lda": 516}, (128, 128, 128)),  # narrow loads
     ("gfx942", {"dtype": "f16"}, (256, 256, 64)),  # the matrix cores are
 ])  # fmt: skip
 def test_deep_steps_where_lds_is_the_limit(chip: str, keys: dict[str, Any], block: tuple[int, int, int]) -> None:
-    target = get_target(chip)
-    assert GEMM.spec(GEMM.problem(m=4096, n=4096, k=1024, **keys), target).block == block
+    """Unless large blocks, which are copied to LDS, leave no compute unit idle."""
+    target, large = get_target(chip), {"m": 4096, "n": 4096, "k": 1024}
+    assert GEMM.spec(GEMM.problem(**{**large, **keys}), target).block == block
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("keys", [
+    {"dtype": "fp8", "layout": "RRR", "op": "gelu(acc + d0) + d1", "d_kind": "row,full"},
+    {"dtype": "f16", "n": 4095}, {"dtype": "i8", "index_order": "pieces", "k": 1056},
+])  # fmt: skip
+def test_large_blocks_by_default_spill_nothing(keys: dict[str, Any]) -> None:
+    """By eight waves, beside the index of a step."""
+    target, large = get_target("gfx950"), {"m": 4096, "n": 4096, "k": 1024}
+    spec = GEMM.spec(GEMM.problem(**{**large, **keys}), target)
+    assert (spec.block[:2], spec.schedule) == ((256, 256), "ping_pong_async")
+    found = compile_kernel(GEMM, spec, target).code_object.kernel().metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
 
 
 @pytest.mark.full

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ckmlir.compiled_kernel import CompiledKernel
+from ckmlir.compiler import compile_kernel
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.mlir import ir
 from ckmlir.ops import find_operator
@@ -50,6 +51,22 @@ def gemms() -> Iterator[Any]:
 def bench(operator: str, chip: str, **keys: Any) -> Workbench:
     found, target = find_operator(operator), get_target(chip)
     return Workbench.of(found, found.spec(found.problem(**keys), target), target)
+
+
+@pytest.mark.parametrize("name", ["gemm", "gemm_sparse"])
+@pytest.mark.parametrize("dtype", ["fp8", "i8"])
+def test_bytes_that_reads_turn_take_no_registers(name: str, dtype: str) -> None:
+    """Across K as along it: large blocks that are copied to LDS are valid on gfx950, and nothing is spilled."""
+    operator, target = find_operator(name), get_target("gfx950")
+    keys = {"m": 512, "n": 512, "k": 512, "dtype": dtype, "layout": "RRR", "schedule": "ping_pong_async"}
+    spec = operator.spec(operator.problem(**keys, block="256x256x128", wave="2x4"), target)
+    assert operator.validate(spec, target) == []
+    if (name, dtype) == ("gemm", "fp8"):
+        metadata = compile_kernel(operator, spec, target).code_object.kernel().metadata
+        assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    able = get_target("gfx942")
+    turned = operator.spec(operator.problem(**{**keys, "schedule": "ping_pong"}, block="256x256x128", wave="2x4"), able)
+    assert [reason.field for reason in operator.validate(turned, able)] == ["block"]
 
 
 @pytest.mark.one_in(6)

@@ -29,22 +29,25 @@ DWORD = 4
 SCALE_BYTES = 4
 """Of a scale in LDS, where it is f32."""
 TRANSPOSED = 2
-"""How often an operand of bytes that are transposed is in registers beside itself, as it was read and on its way, where
-waves take turns and read all of a phase in theirs: with 256 x 256 x 128 by eight waves on gfx950 `ping_pong_async`
-takes 70 more registers with such a B of fp8, two times 32."""
+"""How often an operand of bytes that are transposed in registers is there beside itself, as it was read and on its way,
+where waves take turns and read all of a phase in theirs: with 256 x 256 x 128 by eight waves `ping_pong_async` took 70
+more registers with such a B of fp8, two times 32, before reads of gfx950 turned bytes."""
 TURNED_ELEMENTS = 16
 """Of packed elements that share bytes across K a lane has at least so many, which are turned together."""
 
-
-def block_resources(spec: ContractionSpec) -> Resources:
-    """What the block needs: rotating buffers of A and B in LDS, or C on its way out; accumulators, operands, loads."""
-    return replace(block_registers(spec), lds=block_lds(spec))
+MOST_TEMPORARIES = 128
+"""Elements of A or B that a lane has in a step, times its arrays but the first, up to which what `_unpacked` does not
+count is of no consequence. Of 45 drawn kernels of bytes that counted more than 430 registers, 7 of the 15 with 192
+spilled 6 to 91, none of the others any; one that counted 416 spilled 36. Half a step, or of few products blocks of
+64 x 64, are better in any case: by the model, cycles of 128 x 128 x 128 and of these on gfx950, fp8 of eight arrays
+2048 x 2036 x 1000 107796, 95366, of seven 4096 x 4084 x 232 204847, 143292, of five 1025 x 512 x 500 47048, 24494, 1024
+x 1032 x 1012 185839 (91), 74946."""
 
 
 def workgroups_a_unit(spec: ContractionSpec, target: Target) -> int:
     """How many workgroups that stay a compute unit is given. Where they add the sums of others to their own, they have
     both at a time: of f64 256 registers in a block of 128 x 128, so that the kernel takes 270."""
-    need = block_resources(spec)
+    need = replace(block_registers(spec, target), lds=block_lds(spec))
     beside = need.accumulators if spec.gathers else 0
     return replace(need, registers=max(need.registers, need.accumulators + beside)).workgroups_a_unit(target)
 
@@ -75,8 +78,8 @@ def _loop_lds(spec: ContractionSpec) -> int:
     return loop + sum((n, m)[one.operand == "a"] * SCALE_BYTES * (spec.kept // one.group) for one in kept)
 
 
-def block_registers(spec: ContractionSpec) -> Resources:
-    """What the block needs beside LDS. It does not depend on how C gets to memory."""
+def block_registers(spec: ContractionSpec, target: Target) -> Resources:
+    """What the block needs beside LDS: accumulators, operands, loads. It does not depend on how C gets to memory."""
     m, n, k = spec.block
     in_lds, in_memory = spec.in_lds, spec.in_memory
     threads = spec.wave_count * WAVE_SIZE
@@ -93,7 +96,7 @@ def block_registers(spec: ContractionSpec) -> Resources:
         own = rows // spec.waves[place] * size / WAVE_SIZE / 4  # registers of a wave's part, one deep along k
         share = int(rows * k * size) // threads  # bytes of a work-item on the way to LDS
         if path != "straight":
-            turned = TRANSPOSED * (schedule.groups > 1 and _is_transposed(spec, place))
+            turned = TRANSPOSED * (schedule.groups > 1 and _is_transposed(spec, place, target))
             operands += own * depth * (1 + schedule.ahead_of("from_lds") + turned)
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
         if path == "through":
@@ -129,8 +132,9 @@ def block_registers(spec: ContractionSpec) -> Resources:
         held = (m // spec.waves[0] + across // spec.waves[1]) * n * width / WAVE_SIZE / 4
         operands, moving = max(operands, held), max(moving, 2 * across * n * width / threads / 4)
         accumulators = max(accumulators, m * across // threads)
-    taken = accumulators + int(moving + operands) + loads
-    pinned = schedule.fences == "memory" and not _has_temporaries(spec)
+    temporaries = _temporaries(spec)
+    taken = accumulators + int(moving + operands) + loads + temporaries
+    pinned = schedule.fences == "memory" and not (temporaries or _has_temporaries(spec))
     return Resources("block", spec.block, threads, 0, accumulators, taken, pinned=pinned)
 
 
@@ -174,9 +178,22 @@ def _unpacked(spec: ContractionSpec, place: int, loaded: Sequence[tuple[int, int
     return (len(loaded) - 1) * ((narrow or spec.in_lds[place].is_integer) + transposed)
 
 
+def _temporaries(spec: ContractionSpec) -> int:
+    """Registers of what an expression of many arrays comes to on its way, where `_unpacked` does not count it: f32 of
+    each element of A or B that a lane has in a step, of whichever has more. 0 up to `MOST_TEMPORARIES`.
+    """
+    found = [0]
+    for place, operand in enumerate("ab"):
+        loaded, elements = _loaded(spec, operand), spec.block[place] * spec.block[2] // (spec.wave_count * WAVE_SIZE)
+        if elements * (len(loaded) - 1) > MOST_TEMPORARIES and not _unpacked(spec, place, loaded):
+            found.append(elements)
+    return max(found)
+
+
 def _has_temporaries(spec: ContractionSpec) -> bool:
-    """Whether expressions combine arrays whose temporaries `_unpacked` does not count, in an order that is LLVM's: with
-    eight arrays of f32 for f16 in 128 x 128 x 64, which count 470 registers, 16 to 24 lay in accumulation registers.
+    """Whether expressions combine arrays without bytes, whose temporaries are not counted, in an order that is LLVM's:
+    with eight arrays of f32 for f16 in 128 x 128 x 64, which count 470 registers, 16 to 24 lay in accumulation
+    registers.
     """
     return len(spec.sources) > 2 and all(width > 1 for one in "ab" for width, _ in _loaded(spec, one))
 
@@ -193,10 +210,11 @@ def _numbers_of_rows(spec: ContractionSpec, place: int, elements: int, sets: int
     return sum(rows * (sets + (one.dtype != "f32")) for one in sources if one.form == "each_row")
 
 
-def _is_transposed(spec: ContractionSpec, place: int) -> bool:
-    """Whether A (0) or B (1) is of bytes that do not follow each other along K in LDS."""
+def _is_transposed(spec: ContractionSpec, place: int, target: Target) -> bool:
+    """Whether A (0) or B (1) is of bytes that do not follow each other along K in LDS, and reads of it do not turn."""
     one = spec.in_lds[place]
-    return one.bytes == 1 and one.packing is None and spec.layout[place] == "CR"[place]
+    across = one.bytes == 1 and one.packing is None and spec.layout[place] == "CR"[place]
+    return across and not target.transposed_elements(one.bits)
 
 
 def _loaded(spec: ContractionSpec, operand: str) -> list[tuple[int, int]]:

@@ -170,7 +170,7 @@ def lds(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
 def registers(spec: ContractionSpec, target: Target) -> list[Reason]:
     """Whether registers hold the block; all that it needs, where vector arithmetic multiplies."""
     if not spec.is_depthwise:
-        return excess(block_registers(spec), target)
+        return excess(block_registers(spec, target), target)
     from ckmlir.ops.contraction.depthwise_plans import vector_resources
 
     return excess(vector_resources(spec), target)
@@ -184,7 +184,7 @@ def gathered_sums(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """
     if not spec.gathers:
         return
-    need = block_registers(spec)
+    need = block_registers(spec, target)
     file = target.registers.arch_per_wave
     room = registers_per_lane(need.threads, target) if need.accumulators <= file // 2 else file
     if 2 * need.accumulators > room * 5 // 6:  # the rest: addresses, temporaries

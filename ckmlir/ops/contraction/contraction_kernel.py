@@ -13,7 +13,7 @@ from ckmlir.lang.carried import Carried
 from ckmlir.lang.kernel import Argument
 from ckmlir.lang.values import as_scalar
 from ckmlir.ops.contraction import residues_kernel, windows_kernel
-from ckmlir.ops.contraction.block_resources import block_resources, workgroups_a_unit
+from ckmlir.ops.contraction.block_resources import block_lds, workgroups_a_unit
 from ckmlir.ops.contraction.chain_kernel import multiplied
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
 from ckmlir.ops.contraction.depthwise_kernel import windowed_sums
@@ -70,7 +70,7 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
 def _waves_a_simd(spec: ContractionSpec, target: Target) -> int:
     """For how many waves of a SIMD registers leave room: for two where that is wished for, a transposed A takes none of
     them, and LDS has room for the second's workgroup."""
-    resident = target.lds_bytes // max(block_resources(spec).lds, 1)
+    resident = target.lds_bytes // max(block_lds(spec), 1)
     able = spec.layout[0] == "R" and spec.wave_count == SIMDS and resident > 1
     return 2 if spec.makes_room and able else 1
 

@@ -16,7 +16,14 @@ from ckmlir.ops.contraction.contraction_spec import accumulator_type
 from ckmlir.ops.contraction.crowded import crowded
 from ckmlir.ops.contraction.few_blocks import few_blocks
 from ckmlir.ops.contraction.few_rows import few_rows
-from ckmlir.ops.contraction.large_blocks import PING_PONG, WITHOUT_REGISTERS, large_blocks, pays_copies, pays_large
+from ckmlir.ops.contraction.large_blocks import (
+    PING_PONG,
+    WITHOUT_REGISTERS,
+    large_blocks,
+    pays_copied_pairs,
+    pays_copies,
+    pays_large,
+)
 from ckmlir.ops.contraction.past_lds import (
     MOST_OF_ONE_PRODUCT,
     PLAIN,
@@ -136,6 +143,9 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         found = [*few_rows(wish, schedules, target), *few_blocks(wish, schedules, target)]
         if _has_many_single(wish):
             found.append(_short_step(wish, schedules[-1], target))
+        if pays_copied_pairs(wish, target):
+            depth = depth_of(LARGE, WITHOUT_REGISTERS, wish.dtype, target)
+            found.append(Plan(WITHOUT_REGISTERS, (LARGE, LARGE, depth), EIGHT_WAVES))
         if _pays_deep(wish, target):
             found.append(Plan(PREFERRED_DEEP, (MEDIUM, MEDIUM, elements_in(DEEP_BYTES, wish.dtype)), FOUR_WAVES))
         found += large_blocks(wish, PREFERRED[0], target)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 
-from ckmlir.ops.contraction.block_resources import block_resources
+from ckmlir.ops.contraction.block_resources import block_lds
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.past_lds import LEAST_STEPS_OF_STRAIGHT
 from ckmlir.ops.contraction.problem import Problem
@@ -55,7 +55,7 @@ def with_kept_scales(spec: ContractionSpec, problem: Problem, target: Target) ->
         numbers = [_numbers(one, found) for one in found.keepable]
         loads = max(count // one.align for count, one in zip(numbers, found.keepable, strict=True))
         fit = loads <= MOST_LOADS and sum(numbers) <= MOST_NUMBERS
-        if fit and MOST_RESIDENT * block_resources(found).lds <= target.lds_bytes:
+        if fit and MOST_RESIDENT * block_lds(found) <= target.lds_bytes:
             return found
     return spec
 

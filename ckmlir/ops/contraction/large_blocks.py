@@ -103,6 +103,20 @@ def pays_large(wish: Wish, schedule: str, waves: tuple[int, int], target: Target
     )
 
 
+def pays_copied_pairs(wish: Wish, target: Target) -> bool:
+    """Whether a product with a sparse A has large blocks that are copied straight to LDS, by eight waves: these use the
+    compute units as well as those of 128 x 128 do.
+
+    By the model on gfx950, cycles of 128 x 128 with steps of 256 bytes of B and of this: 4096 x 4096 x 4096 of fp8
+    132221, 106856, in RRR 131626, 106864; 8192 x 4096 x 2048 147269, 120692; 4096 x 4096 x 2048 of i8 in RRR 81665,
+    74049, of f16 107065, 93165. Where they fill less, 4352 x 4096 x 1024, 57346, 75774. Single elements beside matrices
+    take registers that the index has: GELU with bias and residual spilled 1 to 101.
+    """
+    able = wish.sparse and not (wish.single and wish.matrices)
+    able = able and pays_copies(wish, WITHOUT_REGISTERS, EIGHT_WAVES, target)
+    return able and _pays_size(wish, LARGE, LARGE, target)
+
+
 def _has_enough(wish: Wish, target: Target) -> bool:
     """Whether there is a block of 256 x 256 for every compute unit, or weights make up for those that are idle."""
     enough = ceil_div(wish.m, LARGE) * ceil_div(wish.n, LARGE) >= target.compute_units
