@@ -28,6 +28,8 @@ NO_INSTRUCTION = (1, 1, 1)
 """What a specification has for the shape of a matrix instruction where there is none."""
 REACHES = {1: "few", 2: "each"}
 """What a specification calls windows that reach beyond images and have few places, by `Embed.few`."""
+TURNED = "turned"
+"""What a specification calls windows whose weights are turned."""
 STRIPS = range(2, 17)
 """Positions of a strip."""
 WINDOWS = range(1, 33)
@@ -107,7 +109,8 @@ class Strip(Struct, frozen=True):
 class DepthwiseSpec(Struct, frozen=True):
     """What a kernel knows of windows: spatial dimensions, whether they reach beyond the images, channels of a group,
     how many it becomes, whether windows that reach beyond have no more places than `View.embed` calls few, in all
-    dimensions (1) or in each (2), and of what positions lanes have several; None: of each one.
+    dimensions (1) or in each (2), of what positions lanes have several (None: of each one), and whether weights are
+    turned: the first place meets the last weight.
     """
 
     rank: int
@@ -116,6 +119,7 @@ class DepthwiseSpec(Struct, frozen=True):
     multiplier: int
     few: int = 0
     strip: Strip | None = None
+    turned: bool = False
 
     @property
     def slides(self) -> int:
@@ -127,12 +131,16 @@ class DepthwiseSpec(Struct, frozen=True):
         """As `ContractionSpec.windows` has it."""
         reach = REACHES[self.few] if self.few else "padded" if self.padded else "inside"
         strip = f":{self.strip.word}" if self.strip else ""
-        return f"{DEPTHWISE}:{self.rank}:{reach}:{self.channels}:{self.multiplier}{strip}"
+        turned = f":{TURNED}" if self.turned else ""
+        return f"{DEPTHWISE}:{self.rank}:{reach}:{self.channels}:{self.multiplier}{strip}{turned}"
 
     @staticmethod
     def parse(text: str) -> DepthwiseSpec:
         """The inverse of `word`. Raises ValueError for other texts."""
         word, rank, reach, channels, multiplier, *strip = text.split(":")
+        turned = bool(strip) and strip[-1] == TURNED
+        if turned:
+            strip.pop()
         known = (
             (word, (DEPTHWISE,)), (rank, range(1, MOST_SPATIAL + 1)), (reach, (*REACHES.values(), "padded", "inside")),
             (channels, range(1, MOST_CHANNELS + 1)), (multiplier, MULTIPLIERS),
@@ -141,7 +149,7 @@ class DepthwiseSpec(Struct, frozen=True):
             raise ValueError(text)
         few = next((number for number, word in REACHES.items() if word == reach), 0)
         of_strip = Strip.parse(strip[0]) if strip else None
-        return DepthwiseSpec(int(rank), reach != "inside", int(channels), int(multiplier), few, of_strip)
+        return DepthwiseSpec(int(rank), reach != "inside", int(channels), int(multiplier), few, of_strip, turned)
 
     def arguments(self) -> list[str]:
         """Kernel arguments in place of the distances of the matrices' rows."""
@@ -153,7 +161,7 @@ class DepthwiseSpec(Struct, frozen=True):
 
 class Depthwise(Struct, frozen=True):
     """Windows of a problem: so many images, and groups of as many channels, which become `multiplier` each; seen in
-    strips where there is one.
+    strips where there is one. Weights may be turned.
     """
 
     sliding: Sliding
@@ -162,13 +170,14 @@ class Depthwise(Struct, frozen=True):
     channels: int
     multiplier: int
     strip: Strip | None = None
+    turned: bool = False
 
     @property
     def described(self) -> DepthwiseSpec:
         """What a kernel has to know."""
         padded = self.seen.padded
         few = self.slid.few_places if padded else 0
-        return DepthwiseSpec(self.sliding.rank, padded, self.channels, self.multiplier, few, self.strip)
+        return DepthwiseSpec(self.sliding.rank, padded, self.channels, self.multiplier, few, self.strip, self.turned)
 
     @property
     def seen(self) -> Sliding:

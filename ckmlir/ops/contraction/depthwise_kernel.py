@@ -68,7 +68,8 @@ def windowed_sums(spec: ContractionSpec, work: Work) -> list[Tile]:
     of_weights = becoming.expand(3, known.channels).reduce(0).permute((1, 0, 2))
     images, row = _images(spec, known, replace(work, distances=given), strip)
     weights = _weights(known, work, first)
-    shape, at_once = (rows, groups, *several), taps_at_once(spec)
+    shape, at_once, places = (rows, groups, *several), taps_at_once(spec), work.end // known.channels
+    tiles = [strip.taps[at : at + at_once] for at in range(0, len(strip.taps), at_once)]
     kept = (*[at_once] * (at_once > 1), known.multiplier, groups, known.channels)
     # Weights of a group lie next to each other, those of its neighbour a whole window further.
     dealt_out = coalesced(kept, spec.wave_count, 0 if at_once > 1 else 1, 1)
@@ -82,13 +83,15 @@ def windowed_sums(spec: ContractionSpec, work: Work) -> list[Tile]:
                 for place in strip.places
             }
             x = {place: load(one.pad(*shape).window(shape, origin), of_images) for place, one in seen.items()}
-            firsts = [step.index * strip.window + tap for tap in strip.taps[::at_once]]
+            firsts = [_first(known, step.index * strip.window, taps, places) for taps in tiles]
             w = [_from_tap_on(weights, one, kept, dealt_out) for one in firsts]
         with stage("to_lds"):
             w = [cast(one, type_) for one in w] if converts_weights(spec) else w
             held = [to_lds(one, f"b{number}" if number else "b") for number, one in enumerate(w)]
         with stage("from_lds"):
             taps = [divmod(tap, at_once) for tap in range(len(strip.taps))]
+            if known.turned and at_once > 1:
+                taps.reverse()
             w = [_of_tap(held[tile], tap if at_once > 1 else None, of_weights) for tile, tap in taps]
         with stage("math"):
             totals = list(step.carried)
@@ -102,6 +105,12 @@ def windowed_sums(spec: ContractionSpec, work: Work) -> list[Tile]:
                         totals[position] = total + stretch(image, 2, known.multiplier, becoming) * weight
             step.carry(*totals)
     return [_beside_each_other([join_axes(one, 1) for one in step.results], becoming.join(1))]
+
+
+def _first(known: DepthwiseSpec, before: Scalar, taps: range, places: Scalar) -> Scalar:
+    """The first weight of a tile of so many taps, behind so many places; of turned ones that of the last tap."""
+    found: Scalar = places - 1 - before - taps[-1] if known.turned else before + taps[0]
+    return found
 
 
 def _with_constants(given: SimpleNamespace, dim: int, strip: Strip) -> SimpleNamespace:

@@ -9,7 +9,9 @@ Arrays: dy (n, positions…, g, k), w (g, k, window…, c), D tensors that op na
 tensor is as dx (`d_kind` full), a number for each channel (row, (g, c)), or one for all (scalar). With `b_dtype`
 one of dy and w is of fp8 and the other of bf8.
 
-Windows of one place without padding and strides make plain matrices of the images, and the kernel is `gemm`'s.
+Windows of one place without padding and strides make plain matrices of the images, and the kernel is `gemm`'s. With
+groups of single channels, and without strides, it is `conv_fwd`'s of dy by turned weights, with its arguments
+(`Geometry.depthwise_gradient`).
 
 Kernel arguments: dy, w; n; blocks of the class that has the most rows, and their reciprocal; the numbers
 of `ResiduesSpec.arguments`; the distances of dx and D tensors, and the batch's, as in `batched_gemm` (i32); D tensors,
@@ -18,7 +20,7 @@ dx; then as in `gemm`. Grid: blocks of every class; groups; parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -29,6 +31,8 @@ from ckmlir.ops.arrays import MAXIMUM_ARRAY_BYTES
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.block_sizes import LARGE
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.depthwise import Depthwise
+from ckmlir.ops.contraction.depthwise_plans import MOST_COLUMNS, depthwise_axes
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.problem import Batch, Problem
@@ -36,10 +40,17 @@ from ckmlir.ops.contraction.reciprocals import reciprocal
 from ckmlir.ops.contraction.residues import Residues
 from ckmlir.ops.contraction.side import MOST
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
-from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem, as_shaped, groups_first
+from ckmlir.ops.convolution.operator import (
+    ConvolutionOperator,
+    ConvolutionProblem,
+    as_shaped,
+    groups_first,
+    of_convolution,
+)
+from ckmlir.ops.convolution.vectors import in_vectors, is_open, seen_by
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Words
-from ckmlir.ops.operator import Launch
+from ckmlir.ops.operator import Launch, Step
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import ceil_div, i32
 from ckmlir.ops.spec import Reason, unlike
@@ -67,6 +78,9 @@ class ConvBwdData(ConvolutionOperator):
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         shapes = read_geometry(values)
+        depthwise = self._depthwise(shapes, values)
+        if depthwise is not None:
+            return depthwise
         windows = None if shapes.is_pointwise else _residues(shapes)
         rows = windows.most_rows if windows else shapes.positions
         # K is what one place of the window has: how many places there are depends on the class.
@@ -88,6 +102,26 @@ class ConvBwdData(ConvolutionOperator):
         if shapes.g > 1:
             fields |= {"batch": (shapes.g,), "batches": batches}
         return self._checked(_with_parts_in_reach(ConvolutionProblem(**fields, geometry=shapes)))
+
+    def _depthwise(self, shapes: Geometry, values: Mapping[str, Any]) -> ConvolutionProblem | None:
+        """Of groups of single channels without strides a forward convolution of dy by turned weights, which vector
+        arithmetic multiplies; None for others, and where the request says how products are made.
+        """
+        windows, pitch = shapes.depthwise_gradient, shapes.g
+        if windows is None:
+            return None
+        sizes = {"m": shapes.n * prod(shapes.sliding.image), "n": 1, "k": shapes.places}
+        single = read_problem({**values, **sizes, "layout": "RCR", **dict.fromkeys(("lda", "ldb", "ldc", "ldd"))})
+        if not is_open(single):
+            return None
+        side = tuple(replace(one, pitch=pitch) if one.kind == "full" else one for one in single.side)
+        fields = {
+            **asdict(single), "n": pitch, "lda": pitch, "ldb": single.k, "ldc": pitch, "side": side, "windows": windows,
+            "split_k": 1,
+        }  # fmt: skip
+        rows = min(single.m, LARGE)
+        spans = {"a": rows, "b": MOST_COLUMNS, "c": rows, **{one.name: rows for one in side if one.kind == "full"}}
+        return self._within_reach(ConvolutionProblem(**fields, geometry=shapes), spans)
 
     def _checked(self, problem: ConvolutionProblem) -> ConvolutionProblem:
         """The problem, if kernels count its strides, and what a workgroup spans is within the reach of 32 bits."""
@@ -112,6 +146,9 @@ class ConvBwdData(ConvolutionOperator):
 
     def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         """Those of a product; classes differ in their rows, of which no block divides all."""
+        if isinstance(problem.windows, Depthwise):
+            yield from in_vectors(self, of_convolution(problem), problem.windows, target)
+            return
         for spec in super().proposals(problem, target):
             if problem.windows is None:
                 yield spec
@@ -120,8 +157,8 @@ class ConvBwdData(ConvolutionOperator):
                 yield replace(spec, walk="classes", pad=pad)
 
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
-        if problem.windows is None:
-            return super().mismatches(problem, spec, target)
+        if not isinstance(problem.windows, Residues):
+            return super().mismatches(seen_by(spec, of_convolution(problem)), spec, target)
         reasons = list(unlike(spec, walk="classes"))
         if "m" not in spec.pad:
             reasons.append(Reason("pad", spec.pad, "no block divides the rows of all classes", "expected m among them"))
@@ -130,7 +167,7 @@ class ConvBwdData(ConvolutionOperator):
     def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
         windows = problem.windows
         if not isinstance(windows, Residues) or self.writes_nothing(problem):
-            return super().launch(problem, spec, target)
+            return super().launch(seen_by(spec, of_convolution(problem)), spec, target)
         across = ceil_div(problem.n, spec.block[1])
         blocks = ceil_div(windows.most_rows, spec.block[0]) * across
         parts, own, lies = self._shared(problem, spec, target)
@@ -142,6 +179,12 @@ class ConvBwdData(ConvolutionOperator):
         shape = (across, blocks // across, windows.classes, *reversed(problem.batch), *([parts] if lies else []))
         grid = (blocks * windows.classes, prod(problem.batch), parts)
         return Launch(grid, (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
+
+    def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
+        return depthwise_axes() if spec.is_depthwise else super().axes(spec, target)
+
+    def steps(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
+        return super().steps(seen_by(spec, of_convolution(problem)), spec, target)
 
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
@@ -161,8 +204,8 @@ class ConvBwdData(ConvolutionOperator):
         """For every place of an image all places of the window, of which those that do not meet it are zero."""
         shapes, flat = problem.shapes, problem.plain()
         m, k = shapes.n * prod(shapes.sliding.image), shapes.places * shapes.k
-        side = tuple(replace(one, pitch=flat.n if one.kind == "full" else 1) for one in flat.side)
-        flat = replace(flat, m=m, k=k, lda=k, ldb=flat.n, ldc=flat.n, side=side)
+        side = tuple(replace(one, pitch=shapes.c if one.kind == "full" else 1) for one in flat.side)
+        flat = replace(flat, m=m, n=shapes.c, k=k, layout="RRR", lda=k, ldb=shapes.c, ldc=shapes.c, side=side)
         alone = {f"{one.name}_batch": (1,) for one in flat.side if one.kind == "scalar"}
         flat = batched(flat, (shapes.g,), alone)
         met = shapes.sliding.met(arrays["dy"])
@@ -184,6 +227,7 @@ class ConvBwdData(ConvolutionOperator):
             {"c": 64, "k": 64, "image": (56, 56)},
             {"c": 3, "k": 64, "window": (7, 7), "strides": (2,), "pads": (3,)}, {"c": 3, "k": 5},
             {"c": 256, "k": 64, "window": (1,), "pads": (0,)}, {"c": 64, "k": 128, "image": (8, 16, 16)},
+            {"g": 128, "c": 1, "k": 1},
         )  # fmt: skip
         problems = [self.problem(**{"n": 32, **keys}, dtype=dtype) for keys in requests for dtype in ("f16", "bf16")]
         specs = dict.fromkeys(self.spec(problem, target) for problem in problems)

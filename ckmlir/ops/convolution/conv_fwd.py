@@ -32,21 +32,14 @@ from msgspec.structs import asdict
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.block_sizes import LARGE
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.depthwise import NO_INSTRUCTION, Depthwise, DepthwiseSpec
-from ckmlir.ops.contraction.depthwise_plans import (
-    EPILOGUE,
-    MOST_COLUMNS,
-    SCHEDULES,
-    depthwise_axes,
-    depthwise_block,
-    strips_that_pay,
-)  # fmt: skip
+from ckmlir.ops.contraction.depthwise import Depthwise
+from ckmlir.ops.contraction.depthwise_plans import MOST_COLUMNS, depthwise_axes
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
-from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.convolution.filled import Filled
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem, as_shaped, groups_first
+from ckmlir.ops.convolution.vectors import in_vectors, is_open, seen_by
 from ckmlir.ops.operator import Launch, Run, Step
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import Workspace
@@ -64,7 +57,7 @@ class ConvFwd(ConvolutionOperator):
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         shapes = read_geometry(values)
         single = read_problem({**values, **_sizes(shapes), "layout": "RCR", **_PITCHES, "ldd": None})
-        depthwise = shapes.depthwise if _is_open(single) else None
+        depthwise = shapes.depthwise if is_open(single) else None
         k, rows = single.k, min(single.m, max(LARGE, (single.block or (0,))[0]))
         side = tuple(replace(one, pitch=shapes.g * shapes.k) if one.kind == "full" else one for one in single.side)
         fields = {
@@ -92,15 +85,7 @@ class ConvFwd(ConvolutionOperator):
         if not isinstance(problem.windows, Depthwise):
             yield from super().proposals(problem, target)
             return
-        align, *_ = problem.aligned()
-        in_strips = strips_that_pay(problem.windows, align)
-        for windows in (in_strips, problem.windows):
-            if windows is None:
-                continue
-            block, waves = depthwise_block(windows, align, problem.dtype, target)
-            for schedule in SCHEDULES:
-                asked = replace(problem, windows=windows, mfma=NO_INSTRUCTION, epilogue=EPILOGUE)
-                yield replace(self.planned(asked, Plan(schedule, block, waves), "store", target), slices=(1, 1))
+        yield from in_vectors(self, problem, problem.windows, target)
 
     def others(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         return super().others(_multiplied(problem), target)
@@ -112,13 +97,13 @@ class ConvFwd(ConvolutionOperator):
         return super().lengths(_multiplied(problem))
 
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
-        return super().mismatches(_seen_by(spec, problem), spec, target)
+        return super().mismatches(seen_by(spec, _multiplied(problem)), spec, target)
 
     def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
-        return super().launch(_seen_by(spec, problem), spec, target)
+        return super().launch(seen_by(spec, _multiplied(problem)), spec, target)
 
     def steps(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
-        return super().steps(_seen_by(spec, problem), spec, target)
+        return super().steps(seen_by(spec, _multiplied(problem)), spec, target)
 
     def workspaces(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         """Those of any convolution, and filled arrays."""
@@ -201,22 +186,6 @@ def _multiplied(problem: Problem) -> ConvolutionProblem:
     """The product that the kernel makes."""
     assert isinstance(problem, ConvolutionProblem)
     return problem.multiplied or problem
-
-
-def _seen_by(spec: ContractionSpec, problem: Problem) -> ConvolutionProblem:
-    """The product that the kernel makes, with images in its strips if it has some and they are."""
-    found = _multiplied(problem)
-    strip = DepthwiseSpec.parse(spec.windows).strip if spec.is_depthwise else None
-    if strip is None or not isinstance(found.windows, Depthwise):
-        return found
-    seen = found.windows.in_rows() if strip.image else found.windows.in_strips(strip.positions)
-    return replace(found, windows=seen or found.windows)
-
-
-def _is_open(asked: Problem) -> bool:
-    """Whether a request leaves it to the operator how products are made, and has none that vectors do not multiply."""
-    named = (asked.block, asked.waves, asked.mfma, asked.epilogue, asked.schedule, asked.reduction)
-    return asked.dtype != "xf32" and asked.split_k in (None, 1) and not any(named)
 
 
 def _batches(shapes: Geometry, single: Problem) -> tuple[tuple[str, Batch], ...]:

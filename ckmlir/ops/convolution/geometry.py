@@ -7,12 +7,13 @@ from math import prod
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ckmlir.ops.contraction.depthwise import MOST_CHANNELS, MULTIPLIERS, Depthwise, counts_places
 from ckmlir.ops.contraction.keys import PAIR_KEYS, PLAN_KEYS, SPLIT_KEYS
 from ckmlir.ops.contraction.windows import Windows
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Key, RequestError
-from ckmlir.ops.tensors.sliding import Sliding, check_sliding, read_sliding, sliding_keys
+from ckmlir.ops.tensors.sliding import Sliding, check_sliding, image_steps, read_sliding, sliding_keys
 
 KEYS: tuple[Key, ...] = (
     Integer("n", 2, "images"),
@@ -77,6 +78,27 @@ class Geometry(Struct, frozen=True):
         if many or not counts_places(self.sliding):
             return None
         return Depthwise(self.sliding, self.n, self.g, self.c, self.k)
+
+    @property
+    def depthwise_gradient(self) -> Depthwise | None:
+        """How vector arithmetic sees dy for the gradient of the images: without strides they are windows over it, whose
+        weights are turned, padded by what is left of a window. None where groups have several channels, windows have
+        strides or are padded by more than they reach, or there are more places than kernels count.
+        """
+        sliding, single = self.sliding, self.c == self.k == 1 and self.g > 1
+        reach = [by * (length - 1) for by, length in zip(sliding.dilation, sliding.window, strict=True)]
+        left, right = (
+            tuple(most - pad for most, pad in zip(reach, pads, strict=True)) for pads in (sliding.left, sliding.right)
+        )
+        if not single or {*sliding.stride} != {1} or min(*left, *right) < 0 or not counts_places(sliding):
+            return None
+        if not self.n or 0 in (*sliding.image, *sliding.positions):
+            return None
+        seen = replace(sliding, image=sliding.positions, left=left, right=right)
+        padded = (sum(one) for one in zip(seen.image, left, right, strict=True))
+        if max(self.n * prod(sliding.image), *padded, *image_steps(seen, self.g)) > MAXIMUM_SIZE:
+            return None
+        return Depthwise(seen, self.n, self.g, 1, 1, turned=True)
 
     def windows(self, part: str, *, pointers_move: bool = False) -> Windows | None:
         """How a product sees the images; None for plain matrices, of which pointers do not move to where a part begins.

@@ -195,12 +195,13 @@ class ConvolutionOperator(ContractionOperator):
             RequestError: naming the array.
         """
         shapes, found = problem.shapes, {array.name: array for array in problem.arrays()}
+        sliding = problem.windows.sliding if isinstance(problem.windows, Depthwise) else shapes.sliding
         pitches = {"a": problem.lda, "b": problem.ldb}
         for name, count in rows.items():
             pitch = pitches.get(name, problem.ldc)
             if problem.windows is not None and name == problem.windows.image:
-                count = min(count // max(prod(shapes.sliding.positions), 1) + 2, shapes.n)
-                pitch = image_steps(shapes.sliding, shapes.g * shapes.c)[0]
+                count = min(count // max(prod(sliding.positions), 1) + 2, shapes.n)
+                pitch = image_steps(sliding, shapes.g * shapes.c)[0]
             reach = count * pitch * find_dtype(found[name].dtype).bytes
             if reach > MAXIMUM_ARRAY_BYTES and problem.m and problem.n:
                 raise RequestError(
@@ -212,11 +213,11 @@ class ConvolutionOperator(ContractionOperator):
     @staticmethod
     def _shapes(problem: Problem) -> Geometry:
         """The convolution of a problem."""
-        return _own(problem).shapes
+        return of_convolution(problem).shapes
 
     def problem(self, **keys: object) -> Problem:
         found = super().problem(**keys)
-        if found.dtype == "f64" and _own(found).shapes.channels_first:
+        if found.dtype == "f64" and of_convolution(found).shapes.channels_first:
             raise RequestError(f"{self.name}: channels=first: nothing turns arrays of f64; expected channels=last")
         for array in self._first(found).values():
             array.on_the_way_in()  # raises for what no kernel turns
@@ -233,7 +234,7 @@ class ConvolutionOperator(ContractionOperator):
 
     def _first(self, problem: Problem) -> dict[str, ChannelsFirst]:
         """The arrays that have channels first, by name."""
-        own = _own(problem)
+        own = of_convolution(problem)
         if not own.shapes.channels_first:
             return {}
         kinds = {name: name for name in self.names.values()}
@@ -252,7 +253,7 @@ class ConvolutionOperator(ContractionOperator):
 
     def _arrays_last(self, problem: Problem) -> tuple[ArraySpec, ...]:
         """With channels last."""
-        own = _own(problem)
+        own = of_convolution(problem)
         shapes = {name: getattr(own.shapes, name.removeprefix("d")) for name in self.names.values()}
         *operands, output = (
             ArraySpec(known_as, shapes[known_as], dtype, role, packed(shapes[known_as]))
@@ -277,12 +278,12 @@ class ConvolutionOperator(ContractionOperator):
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """That of the product of matrices."""
-        own = _own(problem)
+        own = of_convolution(problem)
         values = PRODUCTS.reference(*self._flat(own, self._to_last(own, arrays)))["c"]
         return {self.names["c"]: self._result(own, values)}
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
-        own = _own(problem)
+        own = of_convolution(problem)
         values = PRODUCTS.expected(*self._flat(own, self._to_last(own, arrays)), target)["c"]
         return {self.names["c"]: self._result(own, values)}
 
@@ -300,7 +301,7 @@ class ConvolutionOperator(ContractionOperator):
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
         """Those of the same product of matrices, in as many parts."""
-        own = _own(problem)
+        own = of_convolution(problem)
         flat, joined = self._flat(own, self._to_last(own, arrays))
         flat = replace(flat, split_k=self._most_parts(own, target) if own.reduction == "atomic" else 1)
         found = PRODUCTS.tolerances(flat, joined, PRODUCTS.reference(flat, joined), target)["c"]
@@ -372,6 +373,7 @@ def _output_of(step: Run) -> str:
     return next(array.name for array in step.operator.arrays(step.problem) if array.role == "out")
 
 
-def _own(problem: Problem) -> ConvolutionProblem:
+def of_convolution(problem: Problem) -> ConvolutionProblem:
+    """A problem of a convolution."""
     assert isinstance(problem, ConvolutionProblem)
     return problem
