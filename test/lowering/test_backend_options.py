@@ -97,6 +97,7 @@ CROWDED: dict[int, dict[str, Any]] = {
 """Products whose kernels spill one or two vector registers unless LLVM is asked otherwise, by how many options."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("needed", CROWDED)
 def test_kernels_that_spill_vector_registers_are_compiled_again(needed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many options are tried as it takes, and they are of no other kernel."""
