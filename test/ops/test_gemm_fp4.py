@@ -135,6 +135,17 @@ def test_vector_instructions_of_an_element(chip: str, dtype: str, most: float) -
     assert steps and loop.mix["valu"] <= most * steps * spec.block[1] * spec.block[2] // (64 * spec.wave_count)
 
 
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942"])
+def test_large_blocks_with_other_scales(chip: str) -> None:
+    """As with powers of two, without spills: a lane rounds the products of one scale once."""
+    target = get_target(chip)
+    asked = {"m": 4096, "n": 4096, "k": 4096, "dtype": "bf16", "op": "silu(acc * d0 + d1) * d2"}
+    spec = FP4.spec(FP4.problem(**asked, scale="f32", d_kind="column,row,full"), target)
+    assert (spec.block, spec.schedule) == ((224, 256, 64), "ping_pong")
+    kernel = compile_kernel(FP4, spec, target)
+    assert kernel.code_object.kernel(kernel.kernel_name).metadata.vgpr_spill_count == 0
+
+
 @pytest.mark.parametrize(
     "chip", [pytest.param(chip, marks=() if chip == "gfx950" else pytest.mark.full) for chip in CHIPS]
 )

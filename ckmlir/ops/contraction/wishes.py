@@ -12,7 +12,7 @@ from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec,
 from ckmlir.ops.contraction.low_blocks import weight_bits
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import SideSpec, SideTensor
-from ckmlir.ops.dtypes import HALF_BYTES, PACKED_INTEGERS, POWER, find_dtype
+from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 from ckmlir.targets.matrix_names import EIGHT_BIT_FLOATS
@@ -62,7 +62,7 @@ class Wish(NamedTuple):
         batch: products like it in the same launch, one for each class of rows.
         idle: more of them that have nothing to sum.
         weight_bits: of an element of B of 4 bits with scales in memory, else 0.
-        rounds_wide: whether weights of 4 bits are rounded to bf16 by arithmetic on f32, with factors of more digits,
+        rounds_wide: whether integers of 4 bits are rounded to bf16 by arithmetic on f32, with factors of more digits,
             which takes registers (28 were spilled at 224 x 256 by eight waves on gfx90a and gfx942).
         group: elements along K whose sums have accumulators of their own, scaled before they are added; 0: none.
         column_scales: whether a block of columns takes several scales of such a group.
@@ -219,13 +219,10 @@ def _has_powers(problem: Problem, target: Target) -> bool:
 
 
 def _rounds_wide(problem: Problem, target: Target) -> bool:
-    """See `Wish.rounds_wide`: fp4 with other scales than powers of two, integers with scales of f32."""
+    """See `Wish.rounds_wide`: integers with scales of f32. fp4 have few products with a scale, each rounded once."""
     types = [one.dtype for one in problem.sources if one.operand == "b"]
-    if problem.dtype != "bf16" or target.has("packed_bf16_convert") or set(types).isdisjoint(HALF_BYTES):
-        return False
-    if set(types).isdisjoint(PACKED_INTEGERS):
-        return POWER.name not in types
-    return "f32" in types
+    by_arithmetic = problem.dtype == "bf16" and not target.has("packed_bf16_convert")
+    return by_arithmetic and not set(types).isdisjoint(PACKED_INTEGERS) and "f32" in types
 
 
 def _turned(problem: Problem, target: Target) -> list[tuple[bool, bool]]:
