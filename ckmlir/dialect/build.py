@@ -54,6 +54,16 @@ def value(
     return _create(name, (result,), operands, _merged(attributes)).result
 
 
+def intrinsic(name: str, type_: ir.Type, operands: Sequence[ir.Value] = ()) -> ir.Value:
+    """What one of LLVM's intrinsics gives, which the dialects have no operation for."""
+    attributes = {
+        "intrin": ir.StringAttr.get(name),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+    }
+    return value("llvm.call_intrinsic", type_, operands, attributes)
+
+
 def constant_value(attribute: ir.Attribute) -> ir.Value:
     """Append the constant that a typed attribute holds, a number or a vector of them."""
     return value("arith.constant", attribute.type, [], {"value": attribute})

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import integer, text_of, value
+from ckmlir.dialect.build import integer, intrinsic, text_of, value
 from ckmlir.dialect.types import WindowType
 from ckmlir.dialect.views import described_as
 from ckmlir.lowering.branches import only_where, where
@@ -56,13 +56,8 @@ def _intrinsic(name: str) -> Issue:
     """For what ROCDL has no operation."""
 
     def issue(state: Lowering, data: ir.Value, address: BufferAddress) -> ir.Value:
-        attributes = {
-            "intrin": ir.StringAttr.get(f"llvm.amdgcn.raw.ptr.buffer.atomic.{name}"),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([5, 0]),
-            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        }
         operands = [data, *address.operands, state.emit.constant(0)]
-        return value("llvm.call_intrinsic", data.type, operands, attributes)
+        return intrinsic(f"llvm.amdgcn.raw.ptr.buffer.atomic.{name}", data.type, operands)
 
     return issue
 

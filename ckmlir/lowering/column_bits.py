@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import constant_value, integer, producer, value
+from ckmlir.dialect.build import constant_value, integer, intrinsic, producer, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.conditions import Comparison, Condition, Joined, Part, after, element, scalar_of, shared_element
@@ -127,12 +127,7 @@ def _compared(condition: Comparison, length: int, start: int) -> Columns | None:
 
 def _repeated(word: ir.Value, bit: int, one: ir.Value) -> ir.Value:
     """A bit of a register in all bits of another: v_bfe_i32 of one bit."""
-    attributes = {
-        "intrin": ir.StringAttr.get("llvm.amdgcn.sbfe"),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([3, 0]),
-    }
-    return value("llvm.call_intrinsic", word.type, [word, _number(bit), one], attributes)
+    return intrinsic("llvm.amdgcn.sbfe", word.type, [word, _number(bit), one])
 
 
 def _splat(state: Lowering, choice: ir.Value) -> ir.Value | None:

@@ -7,7 +7,7 @@ aborts the process. NaN stays NaN in every floating-point result, and becomes 0 
 from collections.abc import Callable
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import constant_integer, constant_real, constant_value, value
+from ckmlir.dialect.build import constant_integer, constant_real, constant_value, intrinsic, value
 from ckmlir.dialect.scalars import bits, element_type, is_float, name_of
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
@@ -125,12 +125,7 @@ def _to_integer(source: ir.Value, target: ir.Type) -> ir.Value:
     Without saturation in its words LLVM takes a number out of range for undefined, and what follows with it.
     """
     rounded = value("math.roundeven", source.type, [source])
-    attributes = {
-        "intrin": ir.StringAttr.get("llvm.fptosi.sat"),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0]),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-    }
-    return value("llvm.call_intrinsic", vectors.vector_type(vectors.length_of(source), target), [rounded], attributes)
+    return intrinsic("llvm.fptosi.sat", vectors.vector_type(vectors.length_of(source), target), [rounded])
 
 
 def _from_bf16(source: ir.Value) -> ir.Value:
@@ -156,16 +151,7 @@ def _to_bf16(source: ir.Value) -> ir.Value:
     length = vectors.length_of(source)
     i32 = vectors.vector_type(length, ir.IntegerType.get_signless(32))
     i16 = vectors.vector_type(length, ir.IntegerType.get_signless(16))
-    quiet = value(
-        "llvm.call_intrinsic",
-        source.type,
-        [source],
-        {
-            "intrin": ir.StringAttr.get("llvm.canonicalize"),
-            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0]),
-        },
-    )
+    quiet = intrinsic("llvm.canonicalize", source.type, [source])
     raw = bitcast(quiet, i32)
     limited = arith.minui(arith.minsi(raw, _splat(0x7FFF0000, i32)), _splat(-0x10000, i32))
     odd = arith.andi(arith.shrui(raw, _splat(16, i32)), _splat(1, i32))
@@ -312,17 +298,8 @@ def _from_power(source: ir.Value) -> ir.Value:
     i32 = vectors.vector_type(length, ir.IntegerType.get_signless(32))
     f32 = vectors.vector_type(length, ir.F32Type.get())
     code = value("arith.extui", i32, [as_integers(source)])
-    power = _intrinsic("llvm.ldexp", f32, [_splat_float(2.0**-127, f32), code])
+    power = intrinsic("llvm.ldexp", f32, [_splat_float(2.0**-127, f32), code])
     return value("math.fma", f32, [power, _splat_float(0.0, f32), power])
-
-
-def _intrinsic(name: str, type_: ir.Type, operands: list[ir.Value]) -> ir.Value:
-    attributes = {
-        "intrin": ir.StringAttr.get(name),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
-    }
-    return value("llvm.call_intrinsic", type_, operands, attributes)
 
 
 def _from_i8(source: ir.Value) -> ir.Value:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import constant_value, integer, registers_of, value
+from ckmlir.dialect.build import constant_value, integer, intrinsic, registers_of, value
 from ckmlir.dialect.cut import FRONT
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.branches import changed_where_any
@@ -69,12 +69,7 @@ def _chosen_one_by_one(
 
 def _lanes(mask: ir.Value) -> ir.Value:
     """Whether a lane's bit is set in a mask."""
-    attributes: dict[str, ir.Attribute] = {
-        "intrin": ir.StringAttr.get("llvm.amdgcn.inverse.ballot"),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0]),
-    }
-    return value("llvm.call_intrinsic", ir.IntegerType.get_signless(1), [mask], attributes)
+    return intrinsic("llvm.amdgcn.inverse.ballot", ir.IntegerType.get_signless(1), [mask])
 
 
 def _column(number: int) -> ir.Value:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import constant_real, constant_value, text_of, value
+from ckmlir.dialect.build import constant_real, constant_value, intrinsic, text_of, value
 from ckmlir.dialect.dequantize import POWERS, operands_of
 from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.dialect.scalars import bits, name_of
@@ -295,12 +295,7 @@ def _hidden(text: str, word: ir.Value) -> ir.Value:
 
 
 def _call(name: str, *operands: ir.Value) -> ir.Value:
-    attributes = {
-        "intrin": ir.StringAttr.get(name),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
-    }
-    return value("llvm.call_intrinsic", ir.F32Type.get(), operands, attributes)
+    return intrinsic(name, ir.F32Type.get(), operands)
 
 
 def _times(scale: ir.Value, factor: float) -> ir.Value:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import constant_integer, constant_value, value
+from ckmlir.dialect.build import constant_integer, constant_value, intrinsic, value
 from ckmlir.dialect.packing import Packing
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.storage import bitcast
@@ -83,12 +83,7 @@ def pairs_of_fp4(word: ir.Value) -> list[ir.Value]:
 
 def permuted(upper: ir.Value, lower: ir.Value, selector: ir.Value) -> ir.Value:
     """v_perm_b32: bytes of two words."""
-    attributes = {
-        "intrin": ir.StringAttr.get("llvm.amdgcn.perm"),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([3, 0]),
-    }
-    return value("llvm.call_intrinsic", _i32(), [upper, lower, selector], attributes)
+    return intrinsic("llvm.amdgcn.perm", _i32(), [upper, lower, selector])
 
 
 def _i32() -> ir.Type:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+from ckmlir.dialect.build import text_of
 from ckmlir.dialect.scalars import bits, name_of
 from ckmlir.mlir import ir
 
@@ -12,6 +13,8 @@ MANY = 256
 """Bytes beyond which arguments crowd out other numbers: they fill 64 of some 100 scalar registers. With fewer, reading
 them again would wait for memory for nothing."""
 POINTER_BYTES, DWORD = 8, 4
+SEGMENT = "llvm.amdgcn.kernarg.segment.ptr"
+"""The intrinsic that has the address of all arguments (AMDGPU user guide, "LLVM IR Intrinsics")."""
 
 
 class KernelArguments:
@@ -42,6 +45,12 @@ class KernelArguments:
         places = zip(self.offsets, self._sizes, strict=True)
         inside = (not size % DWORD and at + size <= DWORD * dwords for at, size in places)
         return sum(itertools.takewhile(bool, inside))
+
+
+def is_segment(op: ir.Operation) -> bool:
+    """Whether an operation has the address of all arguments. Other intrinsics are called as well, such as v_perm_b32,
+    of which each lane has its own."""
+    return op.name == "llvm.call_intrinsic" and text_of(op, "intrin") == SEGMENT
 
 
 def size_of(type_: ir.Type) -> int:

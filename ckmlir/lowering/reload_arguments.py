@@ -52,10 +52,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.build import intrinsic, producer, value
 from ckmlir.dialect.control import end_of
 from ckmlir.lowering.accumulator_form import assembly
-from ckmlir.lowering.kernel_arguments import KernelArguments, size_of
+from ckmlir.lowering.kernel_arguments import SEGMENT, KernelArguments, size_of
 from ckmlir.lowering.lowered_loops import (
     ARITHMETIC,
     COPY,
@@ -339,13 +339,8 @@ class _Reading:
     @cached_property
     def _segment(self) -> ir.Value:
         """Where the arguments lie."""
-        attributes = {
-            "intrin": ir.StringAttr.get("llvm.amdgcn.kernarg.segment.ptr"),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
-            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        }
         constant = ir.Type.parse("!llvm.ptr<4>")
-        segment = value("llvm.call_intrinsic", constant, [], attributes)
+        segment = intrinsic(SEGMENT, constant)
         return assembly(constant, [segment], "", "=s,0", effects=True)
 
 

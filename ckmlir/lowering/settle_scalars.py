@@ -25,15 +25,15 @@ from ckmlir.dialect.control import end_of
 from ckmlir.dialect.held import hands_on
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.branches import received
-from ckmlir.lowering.kernel_arguments import KernelArguments
+from ckmlir.lowering.kernel_arguments import KernelArguments, is_segment
 from ckmlir.lowering.lowered_loops import ARITHMETIC, branching_kernels, is_constant, steady_loops
 from ckmlir.mlir import ir
 from ckmlir.passes.flow import Flow, Loop
 from ckmlir.passes.framework import Pass
 
 SETTLED = ("i32", "i64")
-SHARED = frozenset({*(f"rocdl.workgroup.id.{axis}" for axis in "xyz"), "rocdl.readfirstlane", "llvm.call_intrinsic"})
-"""What the lanes of a wave have in common; the one intrinsic that is called has the address of the arguments."""
+SHARED = frozenset({*(f"rocdl.workgroup.id.{axis}" for axis in "xyz"), "rocdl.readfirstlane"})
+"""What the lanes of a wave have in common, beside the address of the arguments."""
 SHARING = ARITHMETIC | {"llvm.mlir.constant", "llvm.getelementptr", "llvm.load"}
 """What they have in common if they do the operands."""
 
@@ -145,7 +145,7 @@ class _Lanes:
             if one in seen or one in self._shared:
                 continue
             op = producer(one)
-            if op and op.name in SHARED:
+            if op and (op.name in SHARED or is_segment(op)):
                 continue
             seen.add(one)
             if op is None:

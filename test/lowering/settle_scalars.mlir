@@ -31,6 +31,9 @@ module {
     %needed = llvm.sub %loaded, %turn : i32
     %apart = llvm.add %lane, %turn : i32
     %mixed = llvm.mul %turn, %other : i32
+    // Bytes that each lane has of its own are no more in common for being an intrinsic's.
+    %bytes = llvm.call_intrinsic "llvm.amdgcn.perm"(%lane, %loaded, %scale) : (i32, i32, i32) -> i32
+    %of_bytes = llvm.add %bytes, %turn : i32
     %wide = llvm.sext %turn : i32 to i64
     // The loop needs one of two, of which the other follows.
     %taken = llvm.and %loaded, %turn : i32
@@ -61,6 +64,7 @@ module {
     llvm.store %bound, %p : i32, !llvm.ptr<1>
     llvm.store %apart, %p : i32, !llvm.ptr<1>
     llvm.store %mixed, %p : i32, !llvm.ptr<1>
+    llvm.store %of_bytes, %p : i32, !llvm.ptr<1>
     llvm.store %wide, %p : i64, !llvm.ptr<1>
     // `other` comes from lanes, so that lanes do not have in common what follows from it.
     %following = llvm.add %turn, %four : i32
