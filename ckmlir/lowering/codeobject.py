@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,6 +80,8 @@ FEWER_VECTORS = ((WIDE_FIRST, True), (SCHEDULER, False))
 """What LLVM does instead for kernels with matrix instructions that spill vector registers otherwise, to accumulation
 registers or memory: the first, then both. What takes several neighbours, such as a load of 16 bytes, gets registers
 before what lives longer, so that it finds neighbours; instructions stay in the order that passes gave them."""
+FEWER = {"vectors": FEWER_VECTORS, "scalars": FEWER_SCALARS}
+"""By what is spilled, in the order in which it is asked for; scalars beside the choice that is best for vectors."""
 
 
 class CodeGenerationError(CkmlirError):
@@ -237,22 +239,24 @@ def _serialize(work: ir.Operation, form: str, size: _Size) -> bytes:
     """LLVM's `form` ("isa" or "bin") of the gpu.module of `work`, with as few vector registers spilled as may be, and
     as few scalar ones in lanes.
 
-    `work` is used up by "bin".
+    `work` may be used up by "bin".
     """
-    fewest, choices = None, list(_options(work, size))
-    for options in choices:
-        if fewest is not None and not (fewest.vectors if WIDE_FIRST in options else fewest.scalars):
-            continue  # the choice helps against another kind
-        needed = form == "isa" or options is not choices[-1]  # behind this, which puts the binary in its place
-        try:
-            found, printed = _compiled(work.clone() if needed else work, form, size, options)
-        except CodeGenerationError:
-            if fewest is None:
-                raise
-            continue  # LLVM gives up on this choice only
-        spilled = spilled_registers(found)
-        if fewest is None or spilled < fewest:
-            content, lines, fewest = found, printed, spilled
+    options = _options(work, size)
+    again = form == "isa" or size.branches  # behind this, which puts the binary in its place
+    content, lines = _compiled(work.clone() if again else work, form, size, options)
+    fewest = spilled_registers(content)
+    for kind, choices in FEWER.items() if size.branches else ():
+        asked, able = options, size.multiplies or kind != "vectors"
+        for name, choice in choices if able else ():
+            if not getattr(fewest, kind):
+                break
+            asked = {**asked, name: choice}
+            try:
+                found, printed = _compiled(work.clone(), form, size, asked)
+            except CodeGenerationError:
+                continue  # LLVM gives up on this choice only
+            if (spilled := spilled_registers(found)) < fewest:
+                content, lines, fewest, options = found, printed, spilled, asked
     errors = [line for line in lines if ERROR.search(line)]
     if errors:
         # Turned round from LLVM's `error: file:line:column: text`.
@@ -262,17 +266,12 @@ def _serialize(work: ir.Operation, form: str, size: _Size) -> bytes:
     return content
 
 
-def _options(work: ir.Operation, size: _Size) -> Iterator[dict[str, bool]]:
-    """LLVM's options for a module: those that mostly make the best code, and those that need fewer registers."""
+def _options(work: ir.Operation, size: _Size) -> dict[str, bool]:
+    """LLVM's options for a module that mostly make the best code."""
     options = {FROM_THE_END: True, SCHEDULER: False} if size.most_loads > MANY_LOADS else {}
     if size.branches and any(map(has_arms_in_loops, _kernels(work))):
         options[KEEP_CHOICES] = True
-    yield options
-    for able, choices in ((size.multiplies, FEWER_VECTORS), (True, FEWER_SCALARS)):
-        more = options
-        for name, choice in choices if size.branches and able else ():
-            more = {**more, name: choice}
-            yield more
+    return options
 
 
 def _compiled(work: ir.Operation, form: str, size: _Size, options: Mapping[str, bool]) -> tuple[bytes, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from ckmlir.compiler import compile_kernel
 from ckmlir.lowering import codeobject
 from ckmlir.lowering.backend_options import ADDRESSES, FEW_SUMS, SPARED, wanted_options
+from ckmlir.lowering.metadata_note import Spilled
 from ckmlir.mlir import exchange_backend_option
 from ckmlir.ops import find_operator
 from ckmlir.targets import get_target
@@ -105,9 +107,42 @@ def test_kernels_that_spill_vector_registers_are_compiled_again(needed: int, mon
     operator, target = find_operator("gemm_multi_abd"), get_target("gfx942")
     spec = operator.spec(operator.problem(**{"op": "acc", **CROWDED[needed]}), target)
     for able in (needed - 1, needed):
-        monkeypatch.setattr(codeobject, "FEWER_VECTORS", codeobject.FEWER_VECTORS[:able])
+        monkeypatch.setitem(codeobject.FEWER, "vectors", codeobject.FEWER_VECTORS[:able])
         kernel = compile_kernel(operator, spec, target)
         metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
         assert (metadata.vgpr_spill_count == 0) == (able == needed)
         monkeypatch.undo()
     assert exchange_backend_option(codeobject.WIDE_FIRST, False) is False
+
+
+WIDE, LSR = {codeobject.WIDE_FIRST: True}, {"disable-lsr": True}
+BOTH = {**LSR, "disable-machine-licm": True}
+UNSCHEDULED = {**WIDE, codeobject.SCHEDULER: False}
+
+
+@pytest.mark.parametrize(("spilled", "asked"), [
+    ([(0, 0)], [{}]),
+    ([(2, 5), (0, 5), (0, 0)], [{}, WIDE, WIDE | LSR]),  # beside what vector registers need
+    ([(2, 0), (2, 0), (0, 0)], [{}, WIDE, UNSCHEDULED]),
+    ([(1, 3), (2, 0), (1, 3), (1, 1), (1, 0)], [{}, WIDE, UNSCHEDULED, LSR, BOTH]),
+    ([(2, 0), None, (0, 0)], [{}, WIDE, UNSCHEDULED]),  # LLVM gives up on one choice
+])  # fmt: skip
+def test_what_is_asked_for_after_what_is_spilled(
+    spilled: list[tuple[int, int] | None], asked: list[dict[str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each choice is tried only while registers of its kind are spilled."""
+    tried = []
+
+    def compiled(_work: object, _form: str, _size: object, options: dict[str, bool]) -> tuple[bytes, list[str]]:
+        found = spilled[len(tried)]
+        tried.append(options)
+        if found is None:
+            raise codeobject.CodeGenerationError("LLVM gave up")
+        return bytes(found), []
+
+    monkeypatch.setattr(codeobject, "_compiled", compiled)
+    monkeypatch.setattr(codeobject, "_options", lambda *_: {})
+    monkeypatch.setattr(codeobject, "spilled_registers", lambda content: Spilled(*content))
+    size = SimpleNamespace(branches=True, multiplies=True)
+    found = codeobject._serialize(SimpleNamespace(clone=lambda: None), "bin", size)
+    assert tried == asked and found == bytes(min(one for one in spilled if one is not None))
