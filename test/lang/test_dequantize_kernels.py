@@ -65,5 +65,6 @@ def test_each_code(chip: str, element: str, scale: str) -> None:
             assert np.isnan(found[-1].astype(np.float32)).all()
             found, wanted = found[:-1], wanted[:-1]
         bits, exact = found.view(np.uint16), wanted.view(np.uint16)
-        tiny = (np.abs(wanted.astype(np.float32)) < 2.0**-126) & (element == "bf16") & (scale != "e8m0")
-        np.testing.assert_array_equal(np.where(tiny, bits & 0x8000, bits), np.where(tiny, exact & 0x8000, exact))
+        by_arithmetic = element == "bf16" and scale != "e8m0" and chip != "gfx950"
+        tiny = (np.abs(wanted.astype(np.float32)) < 2.0**-126) & by_arithmetic
+        assert (np.abs(bits.astype(int) - exact) <= tiny).all()  # arithmetic rounds denormals once more
