@@ -52,6 +52,14 @@ def test_products(chip: str, keys: dict[str, Any]) -> None:
     agree("gemm_int4", chip, **{**RAGGED, **keys})
 
 
+def test_copies_of_bytes_that_lie_across_k_are_counted() -> None:
+    """Sixteen waves have more lanes than B has groups of eight bytes, so that LDS has room for one buffer, not two."""
+    operator, target = find_operator("gemm_int4"), get_target("gfx942")
+    spec = operator.spec(operator.problem(m=64, n=64, k=64, layout="CRR", wave="4x4"), target)
+    assert operator.validate(spec, target) == []
+    compile_kernel(operator, spec, target)
+
+
 @pytest.mark.parametrize("zeros", [0, 1])
 def test_the_reference_is_the_product_of_what_integers_stand_for(zeros: int) -> None:
     """Element by element from the bytes."""

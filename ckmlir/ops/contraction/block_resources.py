@@ -12,7 +12,7 @@ from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import tile_depth
 from ckmlir.ops.contraction.sources import SourceSpec
 from ckmlir.ops.contraction.sparsity import index_bytes
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.dtypes import HALF_BYTES, find_dtype
 from ckmlir.ops.resources import Resources
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.targets import Target
@@ -156,10 +156,11 @@ def _scales(spec: ContractionSpec) -> list[ScaleSpec]:
 
 def _copies(spec: ContractionSpec, place: int, elements: int) -> int:
     """How many times waves hold and write each element of an operand that is transposed. It is dealt out in 16 bytes a
-    lane, or in packed elements that are turned; a factor of 3, 5 or 7 in its number of elements goes to registers, so
-    that lanes are left over for copies.
+    lane, of elements that share bytes across K so many bytes as that has elements, or in packed elements that are
+    turned; a factor of 3, 5 or 7 in its number of elements goes to registers, so that lanes are left over for copies.
     """
-    own = TURNED_ELEMENTS if spec.packed_across(place) else max(128 // spec.in_lds[place].bits, 1)
+    shared = 2 if spec.in_memory[place].name in HALF_BYTES else 1
+    own = TURNED_ELEMENTS if spec.packed_across(place) else max(128 // spec.in_lds[place].bits, 1) * shared
     return max(spec.wave_count * WAVE_SIZE * own // (elements & -elements), 1)
 
 
