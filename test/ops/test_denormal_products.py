@@ -46,6 +46,22 @@ def test_large_keys_meet_denormal_queries(name: str, keys: dict[str, Any], chip:
         assert (error > 0.01) == (chip == "gfx90a")
 
 
+@pytest.mark.parametrize(("name", "keys", "unit"), [
+    ("fmha_bwd", {"sq": 1, "sk": 64}, 2.0**-149), ("hstu_bwd", {"sq": 8}, 2.0**-146),
+])  # fmt: skip
+def test_sums_that_are_denormals(name: str, keys: dict[str, Any], unit: float) -> None:
+    """Of f32's gradients, with small weights; what dropout keeps is multiplied only when the sums have been rounded."""
+    operator, target = find_operator(name), get_target("gfx942")
+    problem = operator.problem(h=8, d=32, dtype="f32", dropout=0.75, **keys)
+    arrays = dict(operator.inputs(problem, target, seed=1))
+    arrays["q"] = arrays["q"] * np.float32(1e-3)
+    counted = np.arange(arrays["do"].size) % 256 + 1
+    arrays["do"] = (counted * unit).astype(np.float32).reshape(arrays["do"].shape)
+    result = run_operator(operator, problem, arrays, target, open_device("sim", target))
+    comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
+    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+
+
 def tolerance(operator: Any, problem: Any, arrays: dict[str, Array], target: Any) -> float:
     """The largest absolute error of LSE."""
     reference = operator.expected(problem, arrays, target)

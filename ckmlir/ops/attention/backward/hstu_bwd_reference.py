@@ -80,7 +80,8 @@ def gated_bounds(problem: BackwardProblem, arrays: Mapping[str, Array], target: 
         dS  c F sum (eS + n u |dS|), over those that share a bias: its gradient
 
     c is the scale of weights. Kernels round w and w' divided by ln 2, so that the smallest number counts ln 2 times.
-    What denormals lose that count as zero (`products_lost`) adds to score and slope.
+    What denormals lose that count as zero (`products_lost`) adds to score and slope, and F n underflow to the sums,
+    which are denormals themselves before they are multiplied with c F.
 
     Nothing is promised of a head with inputs that are not numbers, or with scores, weights, slopes or sums that f32 or
     the dtype may not hold, nor of those that share its keys or bias.
@@ -119,17 +120,18 @@ def _bounds(
         of_derivative = CURVED * error + 12 * UNIT * (gates + weights) + under
         of_ds = of_derivative * slopes + one.factors * (derivatives + of_derivative) * of_slope
         ds = derivatives * slopes
-        additions = UNIT * (max(attention.sq * problem.ratio, attention.sk) + 12)
-        t = dtype.unit_roundoff
-        least = smallest * math.prod(part.largest_factor for part in weight_parts(attention)) * one.kept
+        added, t = max(attention.sq * problem.ratio, attention.sk) + 12, dtype.unit_roundoff
+        additions = UNIT * added
+        factor = math.prod(part.largest_factor for part in weight_parts(attention))
+        least, sums = smallest * factor * one.kept, single.underflow * factor * added
         total_weights = one.factors * (of_weight + (t + additions) * weights) + least
         total_ds = of_ds + t * (ds + of_ds) + least + additions * ds
         counted = one.factors * weights
         scale, of_weights = attention.scale, abs(one.scale)
         return {
-            "dq": (of_weights * scale * (total_ds @ k + smallest * ds.sum(1)[:, None]), of_weights * ds @ k),
-            "dk": (of_weights * scale * (total_ds.T @ q + smallest * ds.sum(0)[:, None]), of_weights * ds.T @ q),
-            "dv": (of_weights * (total_weights.T @ do + smallest * counted.sum(0)[:, None]),
+            "dq": (of_weights * scale * (total_ds @ k + smallest * ds.sum(1)[:, None] + sums), of_weights * ds @ k),
+            "dk": (of_weights * scale * (total_ds.T @ q + smallest * ds.sum(0)[:, None] + sums), of_weights * ds.T @ q),
+            "dv": (of_weights * (total_weights.T @ do + smallest * counted.sum(0)[:, None] + sums),
                    of_weights * counted.T @ do),
             "dbias": (of_weights * (of_ds + additions * ds), of_weights * ds),
         }  # fmt: skip

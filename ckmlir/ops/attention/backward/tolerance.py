@@ -62,7 +62,8 @@ def softmax_bounds(problem: BackwardProblem, arrays: Mapping[str, Array], target
 
     and the gradient of a sink logit is off by what `sink_errors` says of each query.
 
-    Exponent and slope add what is lost where denormals count as zero (`products_lost`).
+    Exponent and slope add what is lost where denormals count as zero (`products_lost`), and sums f n underflow, which
+    are denormals themselves before they are multiplied with f.
 
     Where one instruction multiplies and rounds dS to f16 (`lowering/mixed_rounding.py`), it may do so at once: no
     further off than by two roundings, which is what the bound has.
@@ -152,16 +153,16 @@ def _bounds(
             of_slope = of_slope + one.factors * products_lost(one.do, one.v, flushed)
         ds = weights * np.abs(slopes)
         of_ds = of_weight * np.abs(slopes) + (weights + of_weight) * of_slope
-        additions = UNIT * (max(attention.sq * problem.ratio, attention.sk) + 12)
-        t = dtype.unit_roundoff
+        added, t = max(attention.sq * problem.ratio, attention.sk) + 12, dtype.unit_roundoff
+        additions, sums = UNIT * added, find_dtype("f32").underflow * problem.factor * added
         total_weights = one.factors * (of_weight + t * weights + smallest * one.kept + additions * weights)
         total_ds = of_ds + t * (ds + of_ds) + problem.factor * smallest * one.kept + additions * ds
         counted = one.factors * weights
         scale = attention.scale
         return {
-            "dq": (scale * (total_ds @ k + smallest * ds.sum(1)[:, None]), ds @ k),
-            "dk": (scale * (total_ds.T @ q + smallest * ds.sum(0)[:, None]), ds.T @ q),
-            "dv": (total_weights.T @ do + smallest * counted.sum(0)[:, None], counted.T @ do),
+            "dq": (scale * (total_ds @ k + smallest * ds.sum(1)[:, None] + sums), ds @ k),
+            "dk": (scale * (total_ds.T @ q + smallest * ds.sum(0)[:, None] + sums), ds.T @ q),
+            "dv": (total_weights.T @ do + smallest * counted.sum(0)[:, None] + sums, counted.T @ do),
             "dbias": (of_ds + additions * ds, ds),
         }
 
