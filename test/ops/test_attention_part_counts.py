@@ -39,15 +39,15 @@ def way(loop: MachineLoop) -> list[Instruction]:
     return passed
 
 
-def steady(chip: str, name: str = "fmha_fwd", **keys: Any) -> MachineLoop:
-    """The loop of schedule `qr`, or another; nothing is spilled."""
+def steady(chip: str, name: str = "fmha_fwd", *, step: int = 64, **keys: Any) -> MachineLoop:
+    """The loop of schedule `qr`, or another, whose steps take so many keys; nothing is spilled."""
     operator, target = find_operator(name), get_target(chip)
     problem = operator.problem(**{"b": 2, "h": 16, "sq": 4096, "sk": 4096, "d": 128, "schedule": "qr", **keys})
     spec = operator.spec(problem, target)
     kernel = compile_kernel(operator, spec, target)
     metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
-    assert spec.block[1] == 64
+    assert spec.block[1] == step
     return steady_loop(kernel.code_object, kernel.kernel_name)
 
 
@@ -246,10 +246,12 @@ def test_splats_wait_for_no_bytes_that_lie_beside_them(keys: int) -> None:
     assert min(waits) >= 10, waits
 
 
-@pytest.mark.parametrize("schedule", ["qr_woven_deep", "qr_woven_async_deep"])
-def test_chips_that_turn_bytes_in_lds_load_them_by_16(schedule: str) -> None:
+@pytest.mark.parametrize(("schedule", "step", "loads"), [("qr_woven_deep", 64, 4), ("qr_woven_async_deep", 128, 16)])
+def test_chips_that_turn_bytes_in_lds_load_them_by_16(schedule: str, step: int, loads: int) -> None:
     """No step loads single bytes of V, and none joins them."""
-    names = Counter(one.mnemonic for one in steady("gfx950", sk=2048, dtype="fp8", schedule=schedule).instructions)
-    loads = {name: count for name, count in names.items() if name.startswith("buffer_load")}
-    assert loads == {"buffer_load_dwordx4": 4}  # of two steps, K and V
-    assert names["ds_read_b64_tr_b8"] == 32 and not names["v_perm_b32"]
+    loop = steady("gfx950", step=step, sk=2048, dtype="fp8", schedule=schedule)
+    names = Counter(one.mnemonic for one in loop.instructions)
+    assert {name: count for name, count in names.items() if name.startswith("buffer_load")} == {
+        "buffer_load_dwordx4": loads
+    }  # of two steps, K and V
+    assert names["ds_read_b64_tr_b8"] == step // 2 and not names["v_perm_b32"]

@@ -57,7 +57,7 @@ def test_copies_of_v_are_refused(chip: str, dtype: str, why: str) -> None:
     ("gfx942", {"schedule": "qr_woven", "dtype": "fp8"}, "it makes weights 2 at a time, which fill no register in fp8"),
     ("gfx950", {"schedule": "qr_woven_async_far", "d": 256}, "needs 262144 bytes of LDS"),
     ("gfx90a", {"schedule": "qr_woven_async"}, "gfx90a has no reads of LDS that transpose"),
-    ("gfx942", {"schedule": "qr_woven", "d": 256, "dropout": 0.2}, "bytes of LDS"),
+    ("gfx90a", {"schedule": "qr_woven", "d": 256, "dtype": "f32", "dropout": 0.2}, "bytes of LDS"),
 ])  # fmt: skip
 def test_woven_schedules_are_refused(chip: str, keys: dict[str, Any], why: str) -> None:
     """What has no registers, pairs or copies for them, in words."""

@@ -133,7 +133,7 @@ def test_an_unknown_scheduler_is_named() -> None:
         find_scheduler("moduli")
 
 
-@pytest.mark.parametrize(("operator", "keys"), [("gemm", {"block": "128x128x64"}), ("fmha_fwd", {})])
+@pytest.mark.parametrize(("operator", "keys"), [("gemm", {"block": "128x128x64"}), ("fmha_fwd", {"schedule": "qr"})])
 def test_modulo_schedules_reach_the_bound(operator: str, keys: dict[str, object]) -> None:
     problem = bench(operator=operator, **keys).problem
     assert find_scheduler("modulo").solve(problem).interval == lower_bounds(problem).interval

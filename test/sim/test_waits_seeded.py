@@ -29,7 +29,7 @@ CHIPS = ("gfx90a", "gfx942", "gfx950")
 KERNELS = {
     "gemm": ("gemm", {"m": 512, "n": 512, "k": 512, "block": "128x128x64"}),
     "gemm prefetch": ("gemm", {"m": 512, "n": 512, "k": 512, "schedule": "prefetch"}),
-    "fmha_fwd": ("fmha_fwd", {"sq": 512, "d": 128, "mask": "bottom_right"}),
+    "fmha_fwd": ("fmha_fwd", {"sq": 512, "d": 128, "mask": "bottom_right", "schedule": "qr"}),
 }
 _FIELDS = {"vmcnt": 63, "lgkmcnt": 15}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ckmlir.dialect.schedule_items import Fence
 from ckmlir.ops.attention.fmha_fwd_spec import (
@@ -18,7 +18,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     keys_of_scale,
     scaled_by_instruction,
 )
-from ckmlir.ops.attention.row_choice import FEW_ROWS, LONG_BLOCK, few_rows, long_blocks, packs
+from ckmlir.ops.attention.row_choice import FEW_ROWS, LONG_BLOCK, few_rows, long_blocks, packs, woven_waves
 from ckmlir.ops.attention.schedule_choice import (
     DEFAULT,
     LATE,
@@ -45,6 +45,8 @@ LEAST_SHARED = 16
 """Keys that share a scale, from which on a block has few enough scales for scalar registers."""
 MOST_TWICE = 128
 """Channels up to which there is room for the scales of two steps."""
+BUFFERS = 4
+"""Blocks of K and of V that a woven loop has in LDS at least, together."""
 NARROW = ("bias_f16_1", "bias_bf16_1", "bias_f16_2", "bias_bf16_2", "bias_f32_1")
 """Words of parts that load fewer than eight bytes at a time."""
 
@@ -60,19 +62,24 @@ def proposed_specs(
     blocks of keys, largest first.
     """
     deep, size = scaled_by_instruction(parts), find_dtype(dtype).bytes
-    tile, whole = _common_tile(d, dv), sk % KEY_BLOCKS[0] == 0 and not sequences[1]
+    tile, tiles = _common_tile(d, dv), (_common_tile(d), _common_tile(dv))
+    whole = sk % LONG_BLOCK == 0 and not sequences[1]
     packed = packs(sq, sharing)
     together = sharing if packed else 1
     workgroups = heads // together * ceil_div(sq * together, WAVES * QUERIES_PER_WAVE[0])
-    many = workgroups > target.compute_units and not v_columns and not split
-    plain = many and size == 2 and weaves_beside(parts, mask, source, KEY_BLOCKS[0])
+    whole_rows = not v_columns and not split
+    many = workgroups > target.compute_units and whole_rows
+    plain = whole_rows and size == 2 and weaves_beside(parts, max(tiles), mask)
     able = target.mfmas(dtype)
     row = max(_row_bytes(d, dtype), _row_bytes(dv, v_dtype or dtype))
 
     def long(name: str) -> tuple[int, ...]:
         # A second loop that is asked for takes registers of its own.
         one_loop = edge in (None, TOGETHER)
-        return long_blocks(name, row, sk, reach, mask, parts, source) if one_loop else ()
+        return long_blocks(name, row, sk, reach, mask, parts, source, whole=whole) if one_loop else ()
+
+    def blocks_of(name: str) -> tuple[int, ...]:
+        return _key_blocks(name, max(d, dv), parts, source, fits=BUFFERS * KEY_BLOCKS[0] * row <= target.lds_bytes)
 
     names = [schedule] if schedule else [LATE if deep and max(d, dv) > MOST_TWICE else DEFAULT]
     if not schedule and size == 2 and not parts and not v_columns:
@@ -80,10 +87,10 @@ def proposed_specs(
     alone = many and able and not parts and not source and not any(sequences)
     if not schedule and plain:
         after = turns(tile, target.mfma_rate(able[0])) if alone and mask == "none" else []
-        copied = bool(long(WOVEN_COPIES))
-        names = [*woven(tile, reach, mask, whole=whole, long=copied, plain=workgroups, target=target), *after, *names]
-    elif not schedule and alone and size == 1:
-        names = [*woven_bytes(tile, reach, mask, able[0].k, whole=whole), *names]
+        names = [*woven(tiles, reach, mask, long=bool(long(WOVEN_COPIES)), target=target), *after, *names]
+    elif not schedule and whole_rows and able and size == 1 and not source:
+        steps = bool(long(WOVEN_COPIES_DEEP))
+        names = [*woven_bytes(tile, reach, mask, parts, able[0].k, long=steps), *names]
     # The fastest of its rows comes first.
     own_tile = BY_INSTRUCTION_TILE if deep else _common_tile(d)
     heights = QUERIES_PER_WAVE[:1] if deep or draws(parts) else QUERIES_PER_WAVE
@@ -105,16 +112,19 @@ def proposed_specs(
     candidates = [
         kernel(one.schedule, one.rows, one.keys, one.waves, FEW_ROWS[0], TOGETHER, one.waves)
         for one in few_rows(sq * together, max(d, dv), mask, schedule, listed=_listed_scales(parts, source))
-        if FEW_ROWS[0] in rows_of and one.keys in _key_blocks(one.schedule, max(d, dv), parts, source)
+        if FEW_ROWS[0] in rows_of and one.keys in blocks_of(one.schedule)
     ]
     for name in names:
-        own = choose_edge(name, tile, mask) if plain else TOGETHER
-        if alone and size == 1:
+        own = choose_edge(name, mask, parts) if plain else TOGETHER
+        if whole_rows and able and size == 1 and not parts and not source:
             own = edge_of_bytes(name, tile, reach, mask, able[0].k, long=bool(long(name)))
-        shorter = _key_blocks(name, max(d, dv), parts, source)
-        all_waves = _waves(name, alone=bool(schedule) and not deep)
-        sides = [*_long_sides(name, long(name), mask), *itertools.product(all_waves, rows_of, shorter)]
-        candidates += [kernel(name, waves * rows, keys, waves, rows, own, 1) for waves, rows, keys in sides]
+        shorter = blocks_of(name)
+        copied = parse_schedule(SCHEDULES[name]).path_of("v") == "direct"
+        waves = woven_waves(
+            workgroups, max(tiles), size, mask, copied=copied, drawn=draws(parts), scaled=deep, target=target
+        )
+        sides = _sides(name, rows_of, shorter, long(name), waves, named=bool(schedule) and not deep)
+        candidates += [kernel(name, count * rows, keys, count, rows, own, 1) for count, rows, keys in sides]
     return candidates
 
 
@@ -127,34 +137,36 @@ def axes_of(dtype: str, target: Target) -> dict[str, Sequence[object]]:
     return {"block": tuple(blocks), "waves": waves, "mfma": tuple(shapes), "schedule": tuple(SCHEDULES)}
 
 
-def _waves(schedule: str, *, alone: bool) -> list[int]:
-    """How many waves workgroups may have, the best first: one for every SIMD, in as many groups as take turns. Where
-    arithmetic is woven between matrix instructions two share a SIMD, so that one fills what waits of the other leave;
-    `alone`, as a request that names the schedule may have it, one takes a SIMD, too, which has twice the registers and
-    half as many queries. (Not with instructions that scale: with 256 channels 111 registers were spilled.)"""
+def _sides(
+    schedule: str, rows: Iterable[int], keys: Sequence[int], long: Sequence[int], waves: Sequence[tuple[int, int]], *,
+    named: bool,
+) -> Iterator[tuple[int, int, int]]:  # fmt: skip
+    """How many waves workgroups may have, queries of each and keys of a step, the best first: the longest steps, if
+    any, and a wave for every SIMD, in as many groups as take turns. Woven arithmetic takes `waves`, or where a request
+    names the schedule half as many queries, too. (Not with instructions that scale: with 256 channels 111 registers
+    were spilled.)"""
     parsed = parse_schedule(SCHEDULES[schedule])
-    if parsed.order == "weave":
-        return [2 * WAVES, WAVES] if alone else [2 * WAVES]
-    return [parsed.groups * WAVES]
+    if parsed.order != "weave":
+        yield from itertools.product([parsed.groups * WAVES], QUERIES_PER_WAVE[:1], long)
+        yield from itertools.product([parsed.groups * WAVES], rows, keys)
+        return
+    able = [one for one in waves if one[1] in rows]
+    few = QUERIES_PER_WAVE[1]
+    low = [(2 * WAVES, few), (WAVES, few)] if named and few in rows else []
+    for steps, sizes in ((long, able), (keys, [*able, *low])):
+        yield from ((*one, step) for step in steps for one in sizes)
 
 
-def _long_sides(schedule: str, keys: tuple[int, ...], mask: str) -> Iterator[tuple[int, int, int]]:
-    """Waves, queries of each and keys of a step of the longest block, if any. What a mask cuts is less of half as many
-    queries, and two workgroups hide each other's ends: with 64 channels four woven waves take .90 of the cycles of
-    eight under a causal mask, and 1.04 without."""
-    halved = mask != "none" and schedule in (WOVEN_COPIES, WOVEN_COPIES_DEEP)
-    waves = [WAVES] if halved else _waves(schedule, alone=False)
-    return itertools.product(waves, QUERIES_PER_WAVE[:1], keys)
-
-
-def _key_blocks(schedule: str, channels: int, parts: tuple[str, ...], source: str) -> tuple[int, ...]:
+def _key_blocks(
+    schedule: str, channels: int, parts: tuple[str, ...], source: str, *, fits: bool
+) -> tuple[int, ...]:
     """The blocks of keys that leave enough registers, largest first: between fences all fragments that a phase reads
-    are alive at once, and single elements of a bias, or scales of few keys, take a register each. A
-    woven loop takes the largest, whose products are long enough for what lies under them.
+    are alive at once, and single elements of a bias, or scales of few keys, take a register each.
+    A woven loop takes the largest that fits into LDS, whose products are long enough for what lies under them.
     """
     parsed = parse_schedule(SCHEDULES[schedule])
     if parsed.order == "weave" or scaled_by_instruction(parts):
-        return KEY_BLOCKS[:1]
+        return KEY_BLOCKS[:1] if fits else KEY_BLOCKS[1:]
     fenced = any(isinstance(item, Fence) for item in parsed.step) and channels > MOST_BETWEEN_FENCES
     narrow = any(word in NARROW for word in parts) or _cut_by_scales(keys_of_scale(parts, source), channels)
     return KEY_BLOCKS[1:] if fenced or narrow else KEY_BLOCKS

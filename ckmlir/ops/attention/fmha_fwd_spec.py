@@ -193,7 +193,7 @@ class FmhaFwdSpec(Spec):
     @property
     def slack(self) -> float:
         """How far scores may rise above those that weights are taken from, as exponents to the base 2."""
-        return slack(self.schedule, max(self.d_tile, self.dv_tile))
+        return slack(self.schedule, max(self.d_tile, self.dv_tile), self.waves)
 
     @property
     def branches(self) -> bool:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ckmlir.ops.attention.paged_spec import gathers, page_size
-from ckmlir.ops.scalars import ceil_div
 from ckmlir.targets import Target
 
 DEFAULT, AHEAD, OUT_OF_PHASE, WOVEN = "qr", "qr_two_ahead", "qr_async_ping_pong", "qr_woven"
@@ -20,38 +19,39 @@ there. The three for 8-bit types make four weights at a time; the second and the
 instructions of DEEP channels, whose operands are 32 bytes. LATE loads what a step takes when the one before has taken
 its own, so that registers hold it once."""
 COPYING = (WOVEN_COPIES, WOVEN_FAR)
-WOVEN_TILES = {WOVEN_COPIES: (128, 256), WOVEN_FAR: (64,), WOVEN: (64, 128)}
-"""Channels with which weaving was compared and pays."""
 WIDE = 128
 """Channels that leave few registers where K and V go through some."""
 WOVEN_WITH = ("alibi", "bias", "sink", "softcap")
-"""Parts beside which it was."""
+"""Parts beside which weaving was compared and pays; dropout too, where there are as many channels as WIDE or a mask
+(.61 to .74 of the cycles; with 64 channels and no mask 1.03 on gfx942, beside a bias 1.26)."""
 LAZY_WITH = ("softcap", "dropout")
 """Parts beside which weights may follow their sum."""
-WOVEN_KEYS, WIDE_KEYS = 128, 1024
-"""Keys from which on it is the faster one, its long prologue included; with more channels than WIDE, of which
-a wave takes 16 queries, from WIDE_KEYS on."""
-WOVEN_WINDOW = {WOVEN: 1024, **dict.fromkeys(COPYING, 512)}
-"""The width of a window from which on it is, of which a workgroup's queries attend to a part each."""
-WINDOW_OF_CHANNELS = 4
-"""Such a width for each channel, of at most WIDE, where copies to LDS weave and waves branch around all of the mask."""
-WOVEN_BYTES_KEYS, WOVEN_DEEP_KEYS, DEEP = 512, 1024, 64
-"""Keys from which on weaving pays for 8-bit types: with WIDE channels, and with fewer where instructions take DEEP
-channels (by half as many .97 and 1.02 of the cycles of `qr` with 128 and 96 channels, 1.04 with 64)."""
-LONG_TILE = 64
-"""Channels up to which steps of 8-bit types take 128 keys."""
-EDGE_TILE, EDGE_KEYS = LONG_TILE, 1024
+WOVEN_KEYS = 128
+"""Keys from which on it is the faster one, its long prologue included."""
+WINDOW_OF_CHANNELS = 2
+"""The width of a window for each channel, of at most WIDE, from which on it is where copies to LDS weave (.98 of the
+cycles; 1.11 with half as many keys)."""
+DEEP = 64
+"""Channels of a matrix instruction, from which on weaving pays for 8-bit types with fewer channels than WIDE."""
+WOVEN_BYTES_WITH = ("alibi", "sink", "softcap", "outputscale")
+"""Parts beside which weaving 8-bit types was compared and pays; a bias of f32 wants other loads (1.03), and dropout
+takes as long."""
+WOVEN_BYTES_KEYS, WOVEN_DEEP_KEYS = 512, 1024
+"""Keys from which on it does; the latter where K and V go through registers, with fewer channels than WIDE."""
+EDGE_TILE, EDGE_KEYS = 64, 1024
 """Channels with which 8-bit types have a loop of their own for blocks of keys that a causal mask cuts, in steps of 128
 keys; .79 to .94 of the cycles on gfx950 for 512 to 4096 queries. With more channels they do from so many keys on: .85
-to .97 (512 keys .94 with 96 channels, 1.04 with 128)."""
+to .97 (512 keys .94 with 96 channels, 1.04 with 128). Where it weaves, .83 to .96 and .84 to .95."""
+SIMDS = 4
+"""Of a compute unit."""
 SLACK = 8.0
 """Weights up to 256, which is that of FlashAttention-4 (`rescale_threshold`, for types of 16 bits)."""
 TURNS_TILE, TURNS_RATE = 128, 2048
 """Channels, and operations in a cycle of a compute unit's matrix cores, with which taking turns pays."""
 TOGETHER = "none"
 """The edge of a kernel whose one loop takes the blocks of keys that the mask cuts with the others."""
-EDGES = {WOVEN: "qr", **dict.fromkeys(COPYING, "qr_async_trload")}
-"""By schedule, that of blocks which a mask cuts, where they have a loop of their own."""
+SINKS_EDGE = {WOVEN_FAR: "qr_async_trload"}
+"""By schedule, that of blocks which a window with sink tokens cuts, where they have a loop of their own."""
 
 WOVEN_PARTS = {"bias": 40, "dropout": 40, "alibi": 40, "softcap": 24, "softcap_level": 0}
 """Registers that parts take in a woven loop with blocks of 32 queries a wave and 64 keys, where what two iterations of
@@ -84,60 +84,51 @@ def woven_mask(dtype: str, mask: str, parts: Sequence[str], *, ragged: bool) -> 
     return WOVEN_MASK * (mask == "sinks" or ((cut or joined) and dtype == "f16"))
 
 
-def weaves_beside(parts: Sequence[str], mask: str, source: str, keys: int) -> bool:
-    """Whether weaving was compared beside each of these parts and the source, by their words, and leaves registers for
-    them: not where blocks of keys that a mask cuts have a loop of their own (ALiBi spilled eleven scalar ones), nor
-    where blocks of `keys` are rows of a list (a soft cap spilled three), or lie at addresses of 64 bits (twelve)."""
-    left = mask != "sinks" and not gathers(source, keys)
-    fits = not parts or (left and all(word.partition("_")[0] in WOVEN_WITH for word in parts))
-    return fits and "far" not in source.split("_")
+def weaves_beside(parts: Sequence[str], tile: int, mask: str) -> bool:
+    """Whether weaving pays beside each of these parts, by their words. `tile`: channels of the larger tile."""
+    drawn = tile >= WIDE or mask != "none"
+    return {word.partition("_")[0] for word in parts} <= {*WOVEN_WITH, *["dropout"] * drawn}
 
 
-def woven(tile: int, reach: int, mask: str, *, whole: bool, long: bool, plain: int, target: Target) -> list[str]:
-    """The schedules that weave, where that pays, the best first: for 16-bit types, and more of the plain workgroups
-    than compute units, as theirs are twice as large. Without copies to LDS that transpose, 128 channels leave a mask
-    too few registers, but for a causal one over whole blocks of keys; and as long as each workgroup has a compute unit
-    of its own, the last blocks of queries take as long as without that mask, smaller ones of others not.
+def woven(tiles: tuple[int, int], reach: int, mask: str, *, long: bool, target: Target) -> list[str]:
+    """The schedules that weave 16-bit types, where that pays, the best first. Copies to LDS want as many channels as
+    lanes side by side have, and arrive within a step of many channels.
+
+    Args:
+        tiles: channels of the tiles of K and V.
+        reach: the most keys that a query attends to; `long`: they come in such long blocks that a copy arrives within a
+            step of few channels (`row_choice.long_blocks`).
+    """
+    widest, whole = max(tiles), not any(one & (one - 1) for one in tiles)
+    turned = target.has("lds_transpose_read")
+    copies = WOVEN_COPIES if long or widest >= WIDE else WOVEN_FAR
+    least = WINDOW_OF_CHANNELS * min(widest, WIDE) if turned and mask not in ("none", "causal") else 0
+    fits = min(tiles) > 0 and reach >= max(WOVEN_KEYS, least)
+    return [*[copies] * (turned and whole), WOVEN] if fits else []
+
+
+def woven_bytes(tile: int, reach: int, mask: str, parts: Sequence[str], depth: int, *, long: bool) -> list[str]:
+    """The schedules that weave 8-bit types, where that pays, the best first. K and V are copied to LDS where matrix
+    instructions take DEEP channels, in steps of 128 keys (.69 to .97 of the cycles), or with WIDE channels of 64 (.84);
+    elsewhere they go through registers, with as many channels (.66 of the cycles under a causal mask).
 
     Args:
         tile: channels of the tiles of all operands.
-        reach: the most keys that a query attends to; `whole`: keys come in whole blocks, for certain; `long`: in such
-            long ones that a copy arrives within a step of few channels (`row_choice.long_blocks`).
-        plain: workgroups of half as many queries.
-    """
-    several = whole and ceil_div(plain, 2) > target.compute_units
-    fitting = tile < WIDE or mask == "none" or (mask == "causal" and several)
-    able = [*COPYING * target.has("lds_transpose_read"), *[WOVEN] * fitting]
-    fast = [name for name in able if tile in WOVEN_TILES[name] or (name == WOVEN_COPIES and long)]
-    return [name for name in fast if reach >= _least_reach(name, tile, mask)]
-
-
-def _least_reach(name: str, tile: int, mask: str) -> int:
-    """Keys that a query has to attend to at most for the schedule to pay."""
-    if mask in ("none", "causal"):
-        return WOVEN_KEYS if tile <= WIDE else WIDE_KEYS
-    return WINDOW_OF_CHANNELS * min(tile, WIDE) if name in COPYING and mask == "window" else WOVEN_WINDOW[name]
-
-
-def woven_bytes(tile: int, reach: int, mask: str, depth: int, *, whole: bool) -> list[str]:
-    """The schedule that weaves 8-bit types, where that pays: where no mask makes workgroups of twice the height wait
-    for the longer half, and with matrix instructions of fewer than DEEP channels with the larger tile alone, since
-    exponentials of smaller ones take as long as before. K and V are copied to LDS where keys come in whole blocks, or
-    steps take 128 keys.
-
-    Args:
-        tile, reach, whole: as `woven` has them.
+        reach, mask: as `woven` has them.
         depth: channels that a matrix instruction takes.
+        long: steps take 128 keys.
     """
-    if not 0 < tile <= WIDE or mask != "none" or reach < (WOVEN_BYTES_KEYS if tile == WIDE else WOVEN_DEEP_KEYS):
+    fits = {word.partition("_")[0] for word in parts} <= set(WOVEN_BYTES_WITH) and reach >= WOVEN_BYTES_KEYS
+    if not fits or not 0 < tile <= WIDE or mask == "sinks":
         return []
     if depth < DEEP:
-        return [WOVEN_BYTES] if tile == WIDE else []
-    copied = tile <= LONG_TILE or (tile == WIDE and whole)
-    return [WOVEN_COPIES_DEEP if copied else WOVEN_DEEP]
+        return [WOVEN_BYTES] if tile == WIDE and mask in ("none", "causal") else []
+    if tile & (tile - 1):
+        return [WOVEN_DEEP] if mask in ("none", "causal") and reach >= WOVEN_DEEP_KEYS else []
+    return [WOVEN_COPIES_DEEP] if long or tile == WIDE else []
 
 
-def slack(schedule: str, tile: int) -> float:
+def slack(schedule: str, tile: int, waves: int) -> float:
     """How far, as exponents to the base 2, scores may rise above those that weights are taken from, before sums over
     earlier keys are rescaled; 0 where they always are. Weights are up to two to this power then, which f16 and bf16
     hold as exactly as those up to one, and waves leave multiplications by one out.
@@ -147,8 +138,9 @@ def slack(schedule: str, tile: int) -> float:
 
     Args:
         tile: the larger of the channels of the tiles.
+        waves: of a workgroup, one for a SIMD or two.
     """
-    pays = schedule in COPYING or (schedule == WOVEN and tile < WIDE)
+    pays = schedule in COPYING or (schedule == WOVEN and (tile < WIDE or waves <= SIMDS))
     return SLACK if pays else 0.0
 
 
@@ -191,12 +183,11 @@ def turns(tile: int, rate: float) -> list[str]:
     return [OUT_OF_PHASE] if tile == TURNS_TILE and rate <= TURNS_RATE else []
 
 
-def edge(schedule: str, tile: int, mask: str) -> str:
+def edge(schedule: str, mask: str, parts: Sequence[str]) -> str:
     """The schedule of a loop of its own for blocks of keys that are cut, where that pays: under a window with sink
-    tokens, since masks that cut off one side are branched around (`FmhaFwdSpec.branches`), or where arithmetic is not
-    woven, they hide; and as far as there are registers for another loop."""
-    fits = mask == "sinks" and (schedule in COPYING or tile < WIDE)
-    return EDGES[schedule] if schedule in EDGES and fits else TOGETHER
+    tokens, since masks that cut off one side are branched around (`FmhaFwdSpec.branches`), with few channels (.98 of
+    the cycles). Such a loop wants a prologue of its own, 1.06 with 128 channels, and scalar registers beside parts."""
+    return SINKS_EDGE.get(schedule, TOGETHER) if mask == "sinks" and not parts else TOGETHER
 
 
 def edge_of_bytes(schedule: str, tile: int, reach: int, mask: str, depth: int, *, long: bool) -> str:
@@ -208,7 +199,8 @@ def edge_of_bytes(schedule: str, tile: int, reach: int, mask: str, depth: int, *
         long: steps take 128 keys.
     """
     pays = long if tile == EDGE_TILE else tile > EDGE_TILE and reach >= EDGE_KEYS
-    return DEFAULT if schedule == DEFAULT and mask == "causal" and depth >= DEEP and pays else TOGETHER
+    loops = schedule in (DEFAULT, WOVEN_COPIES_DEEP, WOVEN_DEEP) and mask == "causal"
+    return DEFAULT if loops and depth >= DEEP and pays else TOGETHER
 
 
 RISING = "rising"
