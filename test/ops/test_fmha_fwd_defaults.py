@@ -189,6 +189,7 @@ BESIDE: list[tuple[str, str, dict[str, Any], str, int]] = [
     ("fmha_fwd_pagedkv", "gfx950", {**PAGES, "page_size": 64, "alibi": "head"}, "qr_woven_async", 128),
     ("fmha_fwd_pagedkv", "gfx950", {**PAGES, "page_size": 16}, "qr_woven", 256),
     ("fmha_fwd_pagedkv", "gfx942", {**PAGES, "page_size": 1}, "qr_woven", 256),
+    ("fmha_fwd_pagedkv", "gfx942", {**PAGES, "page_size": 16, "pages": 49152}, "qr_woven", 128),  # 3 GiB
     ("fmha_fwd_pagedkv", "gfx90a", {**PAGES, "page_size": 16}, "qr_woven", 128),
     ("fmha_fwd_pagedkv", "gfx90a", {**PAGES, "page_size": 32, "dtype": "bf16"}, "qr_woven", 128),
     ("fmha_fwd_pagedkv", "gfx942", {**PAGES, "page_size": 1, "dtype": "bf16"}, "qr_woven", 256),

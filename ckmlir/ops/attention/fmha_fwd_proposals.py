@@ -120,9 +120,8 @@ def proposed_specs(
             own = edge_of_bytes(name, tile, reach, mask, able[0].k, long=bool(long(name)))
         shorter = blocks_of(name)
         copied = parse_schedule(SCHEDULES[name]).path_of("v") == "direct"
-        waves = woven_waves(
-            workgroups, max(tiles), size, mask, copied=copied, drawn=draws(parts), scaled=deep, target=target
-        )
+        lone = draws(parts) or "far" in source.split("_")
+        waves = woven_waves(workgroups, max(tiles), size, mask, copied=copied, alone=lone, scaled=deep, target=target)
         sides = _sides(name, rows_of, shorter, long(name), waves, named=bool(schedule) and not deep)
         candidates += [kernel(name, count * rows, keys, count, rows, own, 1) for count, rows, keys in sides]
     return candidates
@@ -143,8 +142,7 @@ def _sides(
 ) -> Iterator[tuple[int, int, int]]:  # fmt: skip
     """How many waves workgroups may have, queries of each and keys of a step, the best first: the longest steps, if
     any, and a wave for every SIMD, in as many groups as take turns. Woven arithmetic takes `waves`, or where a request
-    names the schedule half as many queries, too. (Not with instructions that scale: with 256 channels 111 registers
-    were spilled.)"""
+    names the schedule half as many queries, too."""
     parsed = parse_schedule(SCHEDULES[schedule])
     if parsed.order != "weave":
         yield from itertools.product([parsed.groups * WAVES], QUERIES_PER_WAVE[:1], long)

@@ -81,7 +81,7 @@ def few_rows(rows: int, channels: int, mask: str, schedule: str | None, *, liste
 
 
 def woven_waves(
-    blocks: int, tile: int, size: int, mask: str, *, copied: bool, drawn: bool, scaled: bool, target: Target
+    blocks: int, tile: int, size: int, mask: str, *, copied: bool, alone: bool, scaled: bool, target: Target
 ) -> list[tuple[int, int]]:
     """Waves, and queries of each, of a workgroup whose arithmetic is woven, the best first. Two waves share a SIMD, so
     that one fills what waits of the other leave, or each has one of its own, and with it registers for whatever parts
@@ -96,11 +96,11 @@ def woven_waves(
         blocks: of `WIDEST` queries, in all heads.
         tile: channels of the larger tile; `size`: bytes of an element of K.
         copied: K and V are copied to LDS.
-        drawn: random numbers are drawn, whose registers two waves do not leave (101 were spilled).
+        alone: random numbers (101 were spilled) or addresses of 64 bits (39) want registers that two waves lack.
         scaled: matrix instructions scale, which one wave of a SIMD has no registers for (111 with 256 channels).
     """
-    if drawn or scaled:
-        return [(SIMDS if drawn else 2 * SIMDS, ROWS)]
+    if alone or scaled:
+        return [(SIMDS if alone else 2 * SIMDS, ROWS)]
     pairs = ceil_div(blocks, 2)
     if mask == "none":
         rounds = [ceil_div(count, target.compute_units) for count in (pairs, blocks)]
